@@ -1,0 +1,91 @@
+"""How a run is configured. Plain values, validated here; knows nothing of the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cbatch.errors import UsageError
+
+MAX_SEQS = 256
+"""LLAMA_MAX_SEQ of llama.cpp: above it no context is created."""
+KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
+KV_MODES = ("split", "unified")
+FLASH_ATTN = ("auto", "on", "off")
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerConfig:
+    """Iteration-level batching."""
+
+    max_num_seqs: int = 32
+    """Sequences that run at once (slots)."""
+    max_num_batched_tokens: int = 2048
+    """Token budget of a step: decodes first, the rest is for prompt chunks."""
+    prefill_chunk: int | None = None
+    """Most prompt tokens of one sequence in a step; None leaves it to the budget."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_num_seqs <= MAX_SEQS:
+            raise UsageError(f"max_num_seqs is {self.max_num_seqs}: give 1 to {MAX_SEQS} (llama.cpp's limit)")
+        if self.max_num_batched_tokens < self.max_num_seqs:
+            raise UsageError(
+                f"max_num_batched_tokens is {self.max_num_batched_tokens}, below max_num_seqs "
+                f"({self.max_num_seqs}): every running sequence needs one token a step"
+            )
+        if self.prefill_chunk is not None and self.prefill_chunk < 1:
+            raise UsageError(f"prefill_chunk is {self.prefill_chunk}: give 1 or more, or leave it out")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """Which weights, and where they run."""
+
+    path: Path
+    """A GGUF file; of a split model the first part."""
+    gpu_layers: int = -1
+    """Layers on the GPU; negative is all. Without a GPU it has no effect."""
+    main_gpu: int = 0
+    tensor_split: tuple[float, ...] = ()
+    loras: tuple[tuple[Path, float], ...] = ()
+    """(adapter file, scale)."""
+    use_extra_bufts: bool = True
+    """False avoids repacked weights and AMX, on a broken build."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextConfig:
+    """A llama context. `None` means: chosen by `cbatch.llama` for this machine."""
+
+    max_num_seqs: int = 32
+    cells_per_seq: int = 2048
+    """KV cells a sequence may fill; in unified mode the pool is max_num_seqs times as many."""
+    max_num_batched_tokens: int = 2048
+    ubatch: int = 512
+    kv_mode: str = "split"
+    kv_type: str | None = None
+    """For K and V, or `K/V` such as `q8_0/bf16`."""
+    flash_attn: str | None = None
+    threads: int | None = None
+    cpu_mask: str | None = None
+    """CPU list such as `0-3,8`."""
+    priority: str = "normal"
+    """Of the compute threads: low, normal, medium, high, realtime."""
+
+    def __post_init__(self) -> None:
+        if self.kv_mode not in KV_MODES:
+            raise UsageError(f"kv mode is {self.kv_mode!r}: give {' or '.join(KV_MODES)}")
+        if self.flash_attn is not None and self.flash_attn not in FLASH_ATTN:
+            raise UsageError(f"flash-attn is {self.flash_attn!r}: give one of {', '.join(FLASH_ATTN)}")
+        if self.kv_type is not None:
+            for name in self.kv_type.split("/", 1):
+                if name not in KV_TYPES:
+                    raise UsageError(
+                        f"kv-type is {self.kv_type!r}: give one of {', '.join(KV_TYPES)}, or K/V such as q8_0/bf16"
+                    )
+        if self.ubatch < 1:
+            raise UsageError(f"ubatch is {self.ubatch}: give 1 or more")
+        if self.cells_per_seq < 1:
+            raise UsageError(f"ctx is {self.cells_per_seq}: give 1 or more")
+        if self.threads is not None and self.threads < 1:
+            raise UsageError(f"threads is {self.threads}: give 1 or more")

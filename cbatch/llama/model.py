@@ -1,0 +1,109 @@
+"""A loaded model: its weights, vocabulary and metadata. Knows no context and no batch."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cached_property
+from typing import Any
+
+from cbatch.config import ModelConfig
+from cbatch.errors import ModelError
+from cbatch.llama import lib
+from cbatch.llama.lib import C
+
+
+class Model:
+    """Weights of one GGUF file. Raises `ModelError` where it can't be loaded or can't generate text.
+
+    Close it (or use it as a context manager) after every context made from it.
+    """
+
+    def __init__(self, config: ModelConfig, *, vocab_only: bool = False) -> None:
+        lib.start()
+        self.config = config
+        params = C.llama_model_default_params()
+        params.vocab_only = vocab_only
+        params.use_extra_bufts = config.use_extra_bufts
+        params.n_gpu_layers = config.gpu_layers
+        params.main_gpu = config.main_gpu
+        if config.tensor_split:
+            shares = (ctypes.c_float * C.llama_max_devices())(*config.tensor_split)
+            self._tensor_split = shares  # the library keeps the pointer while it loads
+            params.tensor_split = shares
+        lib.take_errors()
+        self.handle: Any = C.llama_model_load_from_file(str(config.path).encode(), params)
+        if not self.handle:
+            reason = lib.take_errors() or "the library gives no reason"
+            raise ModelError(f"{config.path} can't be loaded: {reason}")
+        self.vocab: Any = C.llama_model_get_vocab(self.handle)
+        if not vocab_only:
+            self._refuse_non_generators()
+
+    def _refuse_non_generators(self) -> None:
+        path = self.config.path
+        reason = None
+        if C.llama_model_has_encoder(self.handle):
+            reason = "is an encoder-decoder model, which cbatch can't run: give a decoder-only model"
+        elif not C.llama_model_has_decoder(self.handle):
+            reason = "is an embedding model, which can't generate text: give a decoder-only model"
+        elif C.llama_model_is_diffusion(self.handle):
+            reason = "is a diffusion model, which cbatch can't run: give a decoder-only model"
+        if reason is not None:
+            self.close()
+            raise ModelError(f"{path} {reason}")
+
+    @cached_property
+    def n_vocab(self) -> int:
+        return int(C.llama_vocab_n_tokens(self.vocab))
+
+    @cached_property
+    def n_ctx_train(self) -> int:
+        """Context the model was trained for, in tokens."""
+        return int(C.llama_model_n_ctx_train(self.handle))
+
+    @cached_property
+    def end_tokens(self) -> frozenset[int]:
+        """End-of-generation tokens of the vocabulary."""
+        return frozenset(t for t in range(self.n_vocab) if C.llama_vocab_is_eog(self.vocab, t))
+
+    @cached_property
+    def chat_template(self) -> str | None:
+        """The model's own Jinja chat template."""
+        template = C.llama_model_chat_template(self.handle, None)
+        return template.decode("utf-8", "replace") if template else None
+
+    @cached_property
+    def metadata(self) -> dict[str, str]:
+        """The GGUF's scalar metadata as strings (arrays are shortened by the library)."""
+        found = {}
+        for i in range(C.llama_model_meta_count(self.handle)):
+            key = _text(C.llama_model_meta_key_by_index, self.handle, i)
+            found[key] = _text(C.llama_model_meta_val_str_by_index, self.handle, i)
+        return found
+
+    @property
+    def description(self) -> str:
+        """Such as `llama 135M Q4_1`."""
+        return _text(C.llama_model_desc, self.handle)
+
+    def close(self) -> None:
+        if self.handle:
+            C.llama_model_free(self.handle)
+            self.handle = None
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _text(function: Any, *arguments: Any) -> str:
+    """Call a snprintf-like function, with a larger buffer if it asks for one."""
+    size = 256
+    while True:
+        buffer = ctypes.create_string_buffer(size)
+        needed = function(*arguments, buffer, size)
+        if needed < size:
+            return buffer.value.decode("utf-8", "replace")
+        size = needed + 1

@@ -1,0 +1,302 @@
+"""The nouns that every layer shares. Knows nothing of llama.cpp, files or terminals.
+
+Life of a row:
+
+    Row | RowFault (inputs)  ->  Request (tokenised)  ->  RequestOutput (engine)  ->  outputs, metrics, report
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from cbatch.errors import ParameterError
+
+Tokens = npt.NDArray[np.int32]
+
+
+class FinishReason(str, Enum):
+    """Why a generation ended."""
+
+    STOP = "stop"  # end-of-generation token, stop token or stop string
+    LENGTH = "length"  # max_tokens reached
+    ERROR = "error"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How one request's tokens are chosen. Raises `ParameterError` for a value out of range.
+
+    Order of application, as in llama.cpp: logit_bias, penalties, top_k, typical_p, top_p, min_p, temperature.
+    """
+
+    max_tokens: int = 256
+    """Upper bound on output tokens, >= 1."""
+    temperature: float = 0.0
+    """0 is greedy."""
+    top_k: int = 0
+    """Keep the k most likely tokens; 0 keeps all."""
+    top_p: float = 1.0
+    """Nucleus sampling (Holtzman et al. 2019), in (0, 1]; 1 keeps all."""
+    min_p: float = 0.0
+    """Keep tokens at least min_p times as likely as the likeliest (Nguyen et al. 2024), in [0, 1]; 0 keeps all."""
+    typical_p: float = 1.0
+    """Locally typical sampling (Meister et al. 2022), in (0, 1]; 1 keeps all."""
+    repetition_penalty: float = 1.0
+    """Divides positive and multiplies negative logits of tokens seen in prompt or output (Keskar et al. 2019), > 0."""
+    presence_penalty: float = 0.0
+    """Subtracted from the logit of each token seen in the output, in [-2, 2]."""
+    frequency_penalty: float = 0.0
+    """Subtracted from a token's logit once per occurrence in the output, in [-2, 2]."""
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    """(token id, bias) pairs, bias in [-100, 100], added to the logit."""
+    seed: int | None = None
+    """Of the request's random stream, in [0, 2**63); None derives one from the run's seed and the row id."""
+    stop: tuple[str, ...] = ()
+    """Output ends before the first of these strings, which is not emitted."""
+    stop_token_ids: tuple[int, ...] = ()
+    """Output ends when one of these is sampled; it is not part of the text."""
+    ignore_eos: bool = False
+    """Go on past the model's end-of-generation tokens until max_tokens."""
+
+    def __post_init__(self) -> None:
+        _integer("max_tokens", self.max_tokens, 1, 2**31 - 1)
+        _number("temperature", self.temperature, 0, 100)
+        _integer("top_k", self.top_k, 0, 2**31 - 1)
+        _number("top_p", self.top_p, 0, 1, open_low=True)
+        _number("min_p", self.min_p, 0, 1)
+        _number("typical_p", self.typical_p, 0, 1, open_low=True)
+        _number("repetition_penalty", self.repetition_penalty, 0, 100, open_low=True)
+        _number("presence_penalty", self.presence_penalty, -2, 2)
+        _number("frequency_penalty", self.frequency_penalty, -2, 2)
+        for token, bias in self.logit_bias:
+            _integer("logit_bias token id", token, 0, 2**31 - 1)
+            _number(f"logit_bias of token {token}", bias, -100, 100)
+        if self.seed is not None:
+            _integer("seed", self.seed, 0, 2**63 - 1)
+        for stop in self.stop:
+            if not isinstance(stop, str) or not stop:
+                raise ParameterError(f"stop holds {stop!r}: give non-empty strings")
+        for token in self.stop_token_ids:
+            _integer("stop_token_ids", token, 0, 2**31 - 1)
+        if not isinstance(self.ignore_eos, bool):
+            raise ParameterError(f"ignore_eos is {self.ignore_eos!r}: give true or false")
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the most likely token is always taken."""
+        return self.temperature == 0 or self.top_k == 1
+
+
+def _integer(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ParameterError(f"{name} is {value!r}: give a whole number")
+    if not low <= value <= high:
+        raise ParameterError(f"{name} is {value}: give a whole number from {low} to {high}")
+
+
+def _number(name: str, value: object, low: float, high: float, *, open_low: bool = False) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ParameterError(f"{name} is {value!r}: give a number")
+    if not low <= value <= high or (open_low and value == low):
+        bounds = f"above {low} and up to {high}" if open_low else f"from {low} to {high}"
+        raise ParameterError(f"{name} is {value}: give a number {bounds}")
+
+
+@dataclass(frozen=True, slots=True)
+class RowRef:
+    """What results need to know of the input row that a request came from."""
+
+    number: int
+    """1-based, counted over all inputs of the job."""
+    id: str
+    """`id` or `custom_id` of the row, else its number."""
+    where: str
+    """For messages: `prompts.jsonl:17`."""
+    arrival_ns: int
+    """When the row was read, on the run's clock."""
+    carried: Mapping[str, Any] = field(default_factory=dict)
+    """The row's unknown fields, JSON values, handed through to the results."""
+
+
+class RowKind(str, Enum):
+    """What the row asked for, which decides whether the chat template applies."""
+
+    PROMPT = "prompt"  # a plain prompt: a user message where the model has a chat template
+    CHAT = "chat"  # messages, or /v1/chat/completions
+    COMPLETION = "completion"  # /v1/completions: raw, always
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One well-formed input row, before tokenisation."""
+
+    ref: RowRef
+    kind: RowKind
+    content: str | tuple[Mapping[str, Any], ...]
+    """The prompt, or for `CHAT` the messages, each with `role` and (mostly) `content` as a string."""
+    sampling: SamplingParams
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RowFault:
+    """A row that can't be run, or that failed; it ends as an error row and costs no other row anything."""
+
+    ref: RowRef
+    code: str
+    """Machine-readable: `invalid_json`, `duplicate_id`, `empty_prompt`, `prompt_too_long`, ..."""
+    message: str
+    """What is wrong, with the value, and the fix."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """One generation to run. `prompt` may be given as any sequence of token ids; it becomes int32[n], n >= 1."""
+
+    id: str
+    prompt: Tokens
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    priority: int = 0
+    """Lower runs earlier, as in vLLM; equal priorities run in order of arrival."""
+    arrival_ns: int = 0
+    end_tokens: frozenset[int] = frozenset()
+    """The model's end-of-generation tokens; empty with `ignore_eos`. They and `stop_token_ids` finish with `STOP`."""
+    stream_seed: int = 0
+    """64 bits that determine the request's random numbers."""
+
+    def __post_init__(self) -> None:
+        prompt = np.ascontiguousarray(self.prompt, dtype=np.int32)
+        if prompt.ndim != 1 or prompt.size == 0:
+            raise ParameterError(
+                f"request {self.id!r} has a prompt of shape {prompt.shape}: give at least one token id"
+            )
+        object.__setattr__(self, "prompt", prompt)
+
+    @property
+    def cells_needed(self) -> int:
+        """KV cells the request fills at most: every token but the last sampled one is computed."""
+        return int(self.prompt.size) + self.sampling.max_tokens - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestOutput:
+    """A finished request: what was generated, and when (ns on the run's clock; None where it never happened)."""
+
+    request: Request
+    token_ids: Tokens
+    """Every sampled token, int32[n], the end token included."""
+    text: str
+    """Detokenised output without end token and stop string."""
+    finish_reason: FinishReason
+    error: str | None
+    slot: int | None
+    """The slot it ran in (the last one)."""
+    enqueued_ns: int
+    admitted_ns: int | None
+    first_token_ns: int | None
+    token_ns: npt.NDArray[np.int64]
+    """When each token was sampled, int64[n]."""
+    finished_ns: int
+
+    @property
+    def id(self) -> str:
+        return self.request.id
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One engine step: what ran and where the time went. A row of steps.parquet."""
+
+    step: int
+    start_ns: int
+    end_ns: int
+    schedule_ns: int
+    """Scheduler: planning and updating."""
+    decode_call_ns: int
+    """Inside native decode calls that held one token of each of several running sequences."""
+    prefill_call_ns: int
+    """Inside native decode calls that held prompt chunks."""
+    mixed_call_ns: int
+    """Inside native decode calls that held both (unified KV)."""
+    sample_ns: int
+    """Choosing tokens, detokenising, matching stop strings."""
+    calls: int
+    """Native decode calls made."""
+    admitted: int
+    """Sequences that got a slot in this step."""
+    finished: int
+    """Sequences that ended in this step, failures included."""
+    failed: int
+    decode_seqs: int
+    """Sequences that computed one token to extend their output."""
+    prefill_seqs: int
+    prefill_tokens: int
+    output_tokens: int
+    slots_busy: int
+    """While the step ran."""
+    slots_total: int
+    waiting: int
+    """Requests without a slot while the step ran."""
+    kv_used_cells: int
+    """At the end of the step, before finished sequences give theirs back."""
+    kv_reserved_cells: int
+    kv_total_cells: int
+
+    @property
+    def llama_ns(self) -> int:
+        """Time inside llama_decode."""
+        return self.decode_call_ns + self.prefill_call_ns + self.mixed_call_ns
+
+
+@dataclass(frozen=True, slots=True)
+class SlotView:
+    """One busy slot, for display."""
+
+    slot: int
+    id: str
+    phase: str
+    """`prefill` or `decode`."""
+    done: int
+    """Prompt tokens computed, or output tokens sampled."""
+    total: int
+    """Prompt tokens, or max_tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineView:
+    """The engine between two steps, for display."""
+
+    slots: tuple[SlotView, ...]
+    """Busy slots, ascending."""
+    slots_total: int
+    waiting: int
+    kv_used_cells: int
+    kv_reserved_cells: int
+    kv_total_cells: int
+
+
+class Observer(Protocol):
+    """Hears of everything the driver's loop does, in order, on the loop's thread."""
+
+    def step(self, record: StepRecord, view: Callable[[], EngineView]) -> None:
+        """A step ended. `view` is built only when called."""
+        ...
+
+    def finished(self, ref: RowRef, output: RequestOutput) -> None:
+        """A request ended, well or not."""
+        ...
+
+    def fault(self, fault: RowFault) -> None:
+        """A row could not be run at all."""
+        ...
+
+
+Messages = Sequence[Mapping[str, Any]]
