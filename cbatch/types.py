@@ -180,6 +180,10 @@ class Request:
             )
         object.__setattr__(self, "prompt", prompt)
 
+    def is_end(self, token: int) -> bool:
+        """Whether sampling `token` finishes the request."""
+        return token in self.end_tokens or token in self.sampling.stop_token_ids
+
     @property
     def cells_needed(self) -> int:
         """KV cells the request fills at most: every token but the last sampled one is computed."""
@@ -299,4 +303,8 @@ class Observer(Protocol):
         ...
 
 
+Job = tuple[RowRef, Request] | RowFault
+"""What the driver is fed with: a row ready to run, or one that can't be."""
+
 Messages = Sequence[Mapping[str, Any]]
+"""Of a chat, oldest first; each has `role`, and mostly `content` as a string."""

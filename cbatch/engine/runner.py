@@ -6,27 +6,26 @@ A runner (llama, simulated, fake) computes what the plan says and knows nothing 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from cbatch.engine.sequence import Sequence
 from cbatch.types import Tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Compute `count` tokens of `seq` from position `start`; where that reaches its end, sample the next token."""
+class Work(NamedTuple):
+    """Compute `length` tokens of `seq` from position `start`; where that reaches its end, sample the next token."""
 
     seq: Sequence
     start: int
-    count: int
+    length: int
 
     @property
     def samples(self) -> bool:
-        return self.start + self.count == self.seq.num_tokens
+        return self.start + self.length == self.seq.num_tokens
 
     def tokens(self) -> Tokens:
-        """int32[count], the token ids to compute."""
-        return self.seq.tokens(self.start, self.start + self.count)
+        """int32[length], the token ids to compute."""
+        return self.seq.tokens(self.start, self.start + self.length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +45,7 @@ class StepPlan:
         return not (self.decodes or self.prefills)
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
+class Sampled(NamedTuple):
     """One sampled token. `text` is what became printable with it; `stopped` says that a stop string was matched."""
 
     seq: Sequence

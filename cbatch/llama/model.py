@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from cbatch.config import ModelConfig
@@ -36,8 +37,28 @@ class Model:
             reason = lib.take_errors() or "the library gives no reason"
             raise ModelError(f"{config.path} can't be loaded: {reason}")
         self.vocab: Any = C.llama_model_get_vocab(self.handle)
+        self.loras: list[tuple[Any, float]] = []
+        """(native adapter, scale), applied to every context; freed with the model."""
         if not vocab_only:
             self._refuse_non_generators()
+            self.loras = [(self._load_lora(path), scale) for path, scale in config.loras]
+
+    def _load_lora(self, path: Path) -> Any:
+        if not path.is_file():
+            self.close()
+            raise ModelError(f"{path}: there is no such LoRA adapter")
+        lib.take_errors()
+        adapter = C.llama_adapter_lora_init(self.handle, str(path).encode())
+        if not adapter:
+            reason = lib.take_errors() or "the library gives no reason"
+            self.close()
+            raise ModelError(f"{path} can't be used as a LoRA adapter of {self.config.path}: {reason}")
+        return adapter
+
+    @property
+    def offloaded(self) -> bool:
+        """Whether layers were put on a GPU."""
+        return self.config.gpu_layers != 0 and bool(C.llama_supports_gpu_offload())
 
     def _refuse_non_generators(self) -> None:
         path = self.config.path

@@ -1,0 +1,142 @@
+"""The engine: schedule, run, update. Owns no thread; each `step` is one iteration of the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cbatch.clock import Clock, WallClock
+from cbatch.config import SchedulerConfig
+from cbatch.engine.runner import Runner, StepPlan, StepResult
+from cbatch.engine.scheduler import Load, Scheduler
+from cbatch.engine.sequence import Sequence
+from cbatch.errors import ParameterError
+from cbatch.types import EngineView, Request, RequestOutput, StepRecord
+
+
+class Engine:
+    """A continuous batcher over a runner.
+
+        engine = Engine(runner)
+        engine.add(Request("a", prompt=[1, 2, 3], sampling=SamplingParams(max_tokens=8)))
+        for output in engine:      # finished requests, in order of completion
+            print(output.id, output.text)
+
+    Requests may be added at any time between steps, also while iterating.
+    """
+
+    def __init__(self, runner: Runner, config: SchedulerConfig | None = None, clock: Clock | None = None) -> None:
+        self.runner = runner
+        self.clock: Clock = clock if clock is not None else WallClock()
+        self.scheduler = Scheduler(config if config is not None else SchedulerConfig(), runner.capacity)
+        self.last_step: StepRecord | None = None
+        """What the last step did and where its time went; None if it had nothing to run."""
+        self._live: dict[str, Sequence] = {}
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._live)
+
+    @property
+    def num_waiting(self) -> int:
+        return len(self.scheduler.waiting)
+
+    @property
+    def num_running(self) -> int:
+        return len(self.scheduler.running)
+
+    def add(self, request: Request) -> None:
+        """Enqueue a request. Raises `ParameterError` if one of that id is still unfinished."""
+        if request.id in self._live:
+            raise ParameterError(f"request id {request.id!r} is already in the engine: give each request its own")
+        seq = Sequence(request, self.clock.now_ns())
+        self._live[request.id] = seq
+        self.scheduler.add(seq)
+
+    def cancel(self, request_id: str) -> RequestOutput:
+        """End an unfinished request between two steps. Raises KeyError for an unknown id."""
+        seq = self._live[request_id]
+        self.scheduler.cancel(seq, self.clock.now_ns())
+        return self._output(seq)
+
+    def cancel_waiting(self) -> list[str]:
+        """Withdraw every request that has no slot yet; returns their ids."""
+        ids = [seq.id for seq in self.scheduler.waiting.drain()]
+        for request_id in ids:
+            del self._live[request_id]
+        return ids
+
+    def step(self) -> list[RequestOutput]:
+        """One iteration; returns the requests that finished in it."""
+        start = self.clock.now_ns()
+        refused = self._make_room(start)
+        plan = self.scheduler.schedule(start)
+        outputs = [self._output(seq) for seq in refused]
+        self.last_step = None
+        if plan.empty:
+            return outputs
+        load = self.scheduler.load()
+        planned = self.clock.now_ns()
+        result = self.runner.run(plan)
+        computed = self.clock.now_ns()
+        finished = self.scheduler.update(plan, result, computed)
+        updated = self.clock.now_ns()
+        outputs += [self._output(seq) for seq in finished]
+        scheduling_ns = (planned - start) + (updated - computed)
+        self.last_step = self._record(plan, result, load, start, scheduling_ns, len(finished))
+        return outputs
+
+    def __iter__(self) -> Iterator[RequestOutput]:
+        while self.has_work:
+            yield from self.step()
+
+    def view(self) -> EngineView:
+        return self.scheduler.view()
+
+    def check_integrity(self) -> None:
+        """Assert the scheduler's invariants and that no request is lost. For tests."""
+        self.scheduler.check_integrity()
+        assert len(self._live) == self.num_running + self.num_waiting
+
+    def _make_room(self, now_ns: int) -> list[Sequence]:
+        """Once the engine is drained, grow the context for a request that fits no slot; fail it if that can't be."""
+        refused = []
+        cells = self.scheduler.cells_wanting()
+        if cells is not None:
+            self.scheduler.resize(self.runner.grow(cells))
+        while self.scheduler.cells_wanting() is not None:
+            refused.append(self.scheduler.refuse_head(now_ns))
+        return refused
+
+    def _output(self, seq: Sequence) -> RequestOutput:
+        del self._live[seq.id]
+        seq.text.append(self.runner.finish(seq))
+        return seq.to_output()
+
+    def _record(
+        self, plan: StepPlan, result: StepResult, load: Load, start_ns: int, schedule_ns: int, finished: int
+    ) -> StepRecord:
+        kv = self.scheduler.kv
+        return StepRecord(
+            step=plan.step,
+            start_ns=start_ns,
+            end_ns=self.clock.now_ns(),
+            schedule_ns=schedule_ns,
+            decode_call_ns=result.decode_call_ns,
+            prefill_call_ns=result.prefill_call_ns,
+            mixed_call_ns=result.mixed_call_ns,
+            sample_ns=result.sample_ns,
+            calls=result.calls,
+            admitted=plan.admitted,
+            finished=finished,
+            failed=len(result.failed),
+            decode_seqs=len(plan.decodes),
+            prefill_seqs=len(plan.prefills),
+            prefill_tokens=sum(work.length for work in plan.prefills),
+            output_tokens=len(result.sampled),
+            slots_busy=load.running,
+            slots_total=self.scheduler.num_slots,
+            waiting=load.waiting,
+            kv_used_cells=self.scheduler.kv_used_after_step,
+            kv_reserved_cells=load.kv_reserved_cells,
+            kv_total_cells=kv.capacity.total_cells,
+        )

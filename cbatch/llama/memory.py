@@ -1,0 +1,47 @@
+"""How much KV memory a context takes, and what fits this machine. Estimates only; the library has the last word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cbatch.config import ContextConfig
+from cbatch.llama.context import ResolvedContext
+from cbatch.llama.lib import C
+from cbatch.llama.model import Model
+
+_BYTES_PER_ELEMENT = {
+    "f32": 4.0,
+    "f16": 2.0,
+    "bf16": 2.0,
+    "q8_0": 34 / 32,
+    "q5_1": 24 / 32,
+    "q5_0": 22 / 32,
+    "q4_1": 20 / 32,
+    "q4_0": 18 / 32,
+    "iq4_nl": 18 / 32,
+}
+"""ggml's block sizes: bytes of a block / elements of a block."""
+KV_SHARE = 0.6
+"""Of the memory that is available, the most that KV may take; the rest is for compute buffers and everybody else."""
+
+
+def kv_bytes_per_cell(model: Model, resolved: ResolvedContext) -> float:
+    """Bytes of K and V that one token fills over all layers, were every layer full attention (so an upper bound)."""
+    metadata = model.metadata
+    arch = metadata.get("general.architecture", "")
+    layers, heads_kv = C.llama_model_n_layer(model.handle), C.llama_model_n_head_kv(model.handle)
+    head = C.llama_model_n_embd(model.handle) // max(1, C.llama_model_n_head(model.handle))
+    key = int(metadata.get(f"{arch}.attention.key_length", head))
+    value = int(metadata.get(f"{arch}.attention.value_length", head))
+    per_head = key * _BYTES_PER_ELEMENT[resolved.type_k] + value * _BYTES_PER_ELEMENT[resolved.type_v]
+    return float(layers * heads_kv * per_head)
+
+
+def within_memory(config: ContextConfig, bytes_per_cell: float, budget: float) -> ContextConfig | None:
+    """The config, with slots halved until its KV fits `budget` bytes; None if even one slot doesn't."""
+    slots = config.max_num_seqs
+    while slots >= 1:
+        if slots * config.cells_per_seq * bytes_per_cell <= budget:
+            return replace(config, max_num_seqs=slots)
+        slots //= 2
+    return None

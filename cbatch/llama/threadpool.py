@@ -1,0 +1,97 @@
+"""ggml's own thread pool: CPU placement and thread priority for a context.
+
+The functions exist in the shared libraries, but the bindings don't declare them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+from cbatch.errors import EngineError, UsageError
+from cbatch.llama import lib
+
+PRIORITIES = {"low": -1, "normal": 0, "medium": 1, "high": 2, "realtime": 3}
+"""enum ggml_sched_priority."""
+_MAX_THREADS = 512  # GGML_MAX_N_THREADS
+
+
+class _Params(ctypes.Structure):
+    """struct ggml_threadpool_params of ggml.h."""
+
+    _fields_ = (
+        ("cpumask", ctypes.c_bool * _MAX_THREADS),
+        ("n_threads", ctypes.c_int),
+        ("prio", ctypes.c_int),
+        ("poll", ctypes.c_uint32),
+        ("strict_cpu", ctypes.c_bool),
+        ("paused", ctypes.c_bool),
+    )
+
+
+def parse_cpu_list(text: str) -> list[int]:
+    """`0-3,8` as [0, 1, 2, 3, 8]. Raises `UsageError`."""
+    cpus: set[int] = set()
+    for part in text.split(","):
+        low, _, high = part.strip().partition("-")
+        if not low.isdecimal() or (high and not high.isdecimal()):
+            raise UsageError(f"cpu-mask is {text!r}: give CPU numbers and ranges such as 0-3,8")
+        first, last = int(low), int(high or low)
+        if first > last or last >= _MAX_THREADS:
+            raise UsageError(f"cpu-mask is {text!r}: {part.strip()} is no range of CPUs below {_MAX_THREADS}")
+        cpus.update(range(first, last + 1))
+    return sorted(cpus)
+
+
+def _check_permission(priority: str) -> None:
+    """Refuse what ggml would only warn about, on every step. Raises `UsageError`."""
+    if PRIORITIES[priority] <= 0 or not hasattr(os, "sched_setscheduler"):
+        return
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        os.sched_setscheduler(0, policy, parameters)
+    except OSError as error:
+        raise UsageError(
+            f"priority {priority} isn't allowed here ({error.strerror}): it needs CAP_SYS_NICE; "
+            "use low or normal, or raise the limit on real-time priority (ulimit -r)"
+        ) from None
+
+
+class ThreadPool:
+    """Persistent compute threads, each bound to one CPU of the mask (if any), with a priority.
+
+    Attach it to a context; free it after the context.
+    """
+
+    def __init__(self, threads: int, *, cpu_mask: str | None, priority: str) -> None:
+        if priority not in PRIORITIES:
+            raise UsageError(f"priority is {priority!r}: give one of {', '.join(PRIORITIES)}")
+        _check_permission(priority)
+        params = _Params()
+        lib.shared_library("ggml-base").ggml_threadpool_params_init(ctypes.byref(params), threads)
+        params.prio = PRIORITIES[priority]
+        for cpu in parse_cpu_list(cpu_mask) if cpu_mask is not None else ():
+            params.cpumask[cpu] = True
+        params.strict_cpu = cpu_mask is not None
+        create = lib.shared_library("ggml-cpu").ggml_threadpool_new
+        create.restype = ctypes.c_void_p
+        self.handle: int | None = create(ctypes.byref(params))
+        if not self.handle:
+            raise EngineError(f"ggml can't make a pool of {threads} threads: {lib.take_errors()}")
+
+    def attach(self, context: Any) -> None:
+        """Let the context compute on these threads."""
+        attach = lib.shared_library("llama").llama_attach_threadpool
+        attach.argtypes = [ctypes.c_void_p] * 3
+        attach.restype = None
+        attach(context, self.handle, self.handle)
+
+    def close(self) -> None:
+        if self.handle:
+            free = lib.shared_library("ggml-cpu").ggml_threadpool_free
+            free.argtypes = [ctypes.c_void_p]
+            free.restype = None
+            free(self.handle)
+            self.handle = None

@@ -1,0 +1,102 @@
+"""Properties of the engine under any load: no slot shared, no row lost, budget kept, integrity after each step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cbatch.engine import FakeRunner
+from cbatch.engine.fake import letters
+from cbatch.engine.sequence import Sequence
+from cbatch.types import FinishReason, Request
+from tests.engine.factories import engine, request
+
+
+@dataclass(frozen=True)
+class Load:
+    requests: list[Request]
+    slots: int
+    budget: int
+    chunk: int | None
+    pool: int | None
+    arrivals: list[int]
+
+
+@st.composite
+def loads(draw: st.DrawFn) -> Load:
+    slots = draw(st.integers(1, 6))
+    count = draw(st.integers(1, 12))
+    requests = [
+        request(
+            str(i),
+            prompt=draw(st.integers(1, 30)),
+            max_tokens=draw(st.integers(1, 12)),
+            priority=draw(st.integers(-1, 1)),
+            end_tokens=frozenset(draw(st.sets(st.integers(97, 122), max_size=4))),
+        )
+        for i in range(count)
+    ]
+    return Load(
+        requests,
+        slots,
+        budget=slots + draw(st.integers(0, 40)),
+        chunk=draw(st.none() | st.integers(1, 9)),
+        pool=draw(st.none() | st.integers(41, 120)),
+        arrivals=sorted(draw(st.lists(st.integers(0, 30), min_size=count, max_size=count))),
+    )
+
+
+def alone(wanted: Request) -> list[int]:
+    """The tokens of a request by the fake runner's rule, with nobody beside it."""
+    seq = Sequence(wanted, 0)
+    while True:
+        token = letters(seq)
+        seq.append(token, 0, "")
+        if wanted.is_end(token) or seq.num_output == wanted.sampling.max_tokens:
+            return seq.output
+
+
+@given(loads())
+def test_every_request_ends_once_with_the_tokens_it_would_have_alone(load: Load) -> None:
+    cells = 41 if load.pool is None else load.pool
+    runner = FakeRunner(max_num_seqs=load.slots, cells_per_seq=cells, total_cells=load.pool)
+    batch, _ = engine(runner, max_num_seqs=load.slots, max_num_batched_tokens=load.budget, prefill_chunk=load.chunk)
+    pending = list(zip(load.arrivals, load.requests, strict=True))
+    done = {}
+    step = 0
+    while pending or batch.has_work:
+        while pending and pending[0][0] <= step:
+            batch.add(pending.pop(0)[1])
+        for output in batch.step():
+            assert output.id not in done
+            done[output.id] = output
+        batch.check_integrity()
+        step += 1
+    assert done.keys() == {wanted.id for wanted in load.requests}
+    for wanted in load.requests:
+        assert done[wanted.id].token_ids.tolist() == alone(wanted)
+        assert done[wanted.id].finish_reason in (FinishReason.STOP, FinishReason.LENGTH)
+
+
+@given(loads())
+def test_every_plan_keeps_budget_and_slots(load: Load) -> None:
+    runner = FakeRunner(max_num_seqs=load.slots)
+    batch, _ = engine(runner, max_num_seqs=load.slots, max_num_batched_tokens=load.budget, prefill_chunk=load.chunk)
+    for wanted in load.requests:
+        batch.add(wanted)
+    while batch.has_work:
+        waiting = batch.num_waiting
+        batch.step()
+        plan = runner.plans[-1]
+        works = [*plan.decodes, *plan.prefills]
+        assert len({id(work.seq) for work in works}) == len(works)
+        assert sum(work.length for work in works) <= load.budget
+        assert all(work.length <= (load.chunk or load.budget) for work in plan.prefills)
+        assert batch.last_step is not None
+        # work-conserving: no slot stays empty while somebody waits
+        assert batch.last_step.slots_busy == load.slots or batch.last_step.waiting == 0
+        assert plan.admitted == waiting - batch.last_step.waiting
+    prefilled = sum(work.length for plan in runner.plans for work in plan.prefills)
+    assert prefilled == sum(int(wanted.prompt.size) for wanted in load.requests)
