@@ -7,6 +7,7 @@
     ├── OutputError         an output that exists already, or can't be written    (exit code 2 or 1)
     ├── ParameterError      a sampling parameter out of range (also a ValueError)
     ├── EngineError         the engine or the native library failed as a whole    (exit code 1)
+    ├── RunFailed           a run broke off; what was finished is kept            (exit code 1)
     └── Interrupted         the user asked to stop now                            (exit code 130)
 
 A fault of one row is never an exception that leaves its row: see `cbatch.types.RowFault`.
@@ -54,6 +55,10 @@ class ParameterError(CbatchError, ValueError):
 
 class EngineError(CbatchError):
     """The engine or the native library failed in a way that no single row is to blame for."""
+
+
+class RunFailed(CbatchError):
+    """A run broke off; what was finished is kept."""
 
 
 class Interrupted(CbatchError):

@@ -7,7 +7,6 @@ Life of a row:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -103,11 +102,19 @@ def _integer(name: str, value: object, low: int, high: int) -> None:
 
 
 def _number(name: str, value: object, low: float, high: float, *, open_low: bool = False) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         raise ParameterError(f"{name} is {value!r}: give a number")
     if not low <= value <= high or (open_low and value == low):
         bounds = f"above {low} and up to {high}" if open_low else f"from {low} to {high}"
-        raise ParameterError(f"{name} is {value}: give a number {bounds}")
+        raise ParameterError(f"{name} is {str(value)[:24]}: give a number {bounds}")
+
+
+class RowKind(str, Enum):
+    """What the row asked for, which decides whether the chat template applies."""
+
+    PROMPT = "prompt"  # a plain prompt: a user message where the model has a chat template
+    CHAT = "chat"  # messages, or /v1/chat/completions
+    COMPLETION = "completion"  # /v1/completions: raw, always
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +129,9 @@ class RowRef:
     """For messages: `prompts.jsonl:17`."""
     arrival_ns: int
     """When the row was read, on the run's clock."""
+    kind: RowKind = RowKind.PROMPT
     carried: Mapping[str, Any] = field(default_factory=dict)
     """The row's unknown fields, JSON values, handed through to the results."""
-
-
-class RowKind(str, Enum):
-    """What the row asked for, which decides whether the chat template applies."""
-
-    PROMPT = "prompt"  # a plain prompt: a user message where the model has a chat template
-    CHAT = "chat"  # messages, or /v1/chat/completions
-    COMPLETION = "completion"  # /v1/completions: raw, always
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +139,14 @@ class Row:
     """One well-formed input row, before tokenisation."""
 
     ref: RowRef
-    kind: RowKind
     content: str | tuple[Mapping[str, Any], ...]
     """The prompt, or for `CHAT` the messages, each with `role` and (mostly) `content` as a string."""
     sampling: SamplingParams
     priority: int = 0
+
+    @property
+    def kind(self) -> RowKind:
+        return self.ref.kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ class Batch:
         """
         end = 0
         for work in works:
+            assert work.seq.slot is not None
             begin, end = end, end + work.length
             self._token[begin:end] = work.tokens()
             self._pos[begin:end] = np.arange(work.start, work.start + work.length, dtype=np.int32)

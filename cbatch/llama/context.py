@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from gguf import GGMLQuantizationType
 
 from cbatch.config import ContextConfig
 from cbatch.errors import EngineError
@@ -44,7 +45,7 @@ class Context:
         self.model = model
         self.config = config
         self.n_vocab = model.n_vocab
-        self.resolved = _resolve(model, config)
+        self.resolved = resolve_context(model, config)
         # `strlen` as the abort callback: true as soon as the first byte is set, and no Python in the compute loop
         self._abort_flag = ctypes.create_string_buffer(2)
         self._abort_callback = ctypes.cast(ctypes.CDLL(None).strlen, C.ggml_abort_callback)
@@ -68,8 +69,8 @@ class Context:
         params.n_outputs_max = resolved.max_num_seqs
         params.n_threads = params.n_threads_batch = resolved.threads
         params.flash_attn_type = _FLASH_ATTN[resolved.flash_attn]
-        params.type_k = getattr(C, f"GGML_TYPE_{resolved.type_k.upper()}")
-        params.type_v = getattr(C, f"GGML_TYPE_{resolved.type_v.upper()}")
+        params.type_k = GGMLQuantizationType[resolved.type_k.upper()].value
+        params.type_v = GGMLQuantizationType[resolved.type_v.upper()].value
         params.kv_unified = resolved.kv_mode == "unified"
         params.no_perf = True
         params.abort_callback = self._abort_callback
@@ -141,7 +142,8 @@ class Context:
             self._pool.close()
 
 
-def _resolve(model: Model, config: ContextConfig) -> ResolvedContext:
+def resolve_context(model: Model, config: ContextConfig) -> ResolvedContext:
+    """`config` with this machine's and this model's defaults filled in."""
     offloaded = model.offloaded
     # measured on CPUs: bf16 with flash attention decodes up to twice as fast as llama.cpp's own f16
     kv_type = config.kv_type if config.kv_type is not None else ("f16" if offloaded else "bf16")

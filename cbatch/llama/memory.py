@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cbatch.config import ContextConfig
-from cbatch.llama.context import ResolvedContext
+from cbatch.llama.context import resolve_context
 from cbatch.llama.lib import C
 from cbatch.llama.model import Model
 
@@ -25,8 +25,9 @@ KV_SHARE = 0.6
 """Of the memory that is available, the most that KV may take; the rest is for compute buffers and everybody else."""
 
 
-def kv_bytes_per_cell(model: Model, resolved: ResolvedContext) -> float:
+def kv_bytes_per_cell(model: Model, config: ContextConfig) -> float:
     """Bytes of K and V that one token fills over all layers, were every layer full attention (so an upper bound)."""
+    resolved = resolve_context(model, config)
     metadata = model.metadata
     arch = metadata.get("general.architecture", "")
     layers, heads_kv = C.llama_model_n_layer(model.handle), C.llama_model_n_head_kv(model.handle)

@@ -141,7 +141,7 @@ class LlamaRunner:
         if cells_per_seq > self._max_cells:
             return self.capacity
         old = self.context.config
-        per_cell = kv_bytes_per_cell(self.model, self.context.resolved)
+        per_cell = kv_bytes_per_cell(self.model, old)
         self.context.close()
         wanted = within_memory(
             replace(old, cells_per_seq=cells_per_seq), per_cell, KV_SHARE * machine.available_memory()
@@ -166,7 +166,6 @@ class LlamaRunner:
 
     def close(self) -> None:
         self.context.close()
-        self._sampler.close()
 
 
 def _warm_up_work() -> Work:

@@ -1,1 +1,19 @@
-"""TODO"""
+"""What a run leaves on disk: results, requests, steps and `run.json`. Knows no engine and no terminal.
+
+A file gets its final name only when it's complete and on disk; until then it's a hidden `.name.tmp` beside it.
+"""
+
+from cbatch.outputs.directory import prepare_directory
+from cbatch.outputs.files import WriteError
+from cbatch.outputs.run_json import environment, utc_now, write_run_json
+from cbatch.outputs.writer import OUTPUT_FORMATS, RunWriter
+
+__all__ = [
+    "OUTPUT_FORMATS",
+    "RunWriter",
+    "WriteError",
+    "environment",
+    "prepare_directory",
+    "utc_now",
+    "write_run_json",
+]

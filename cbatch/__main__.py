@@ -1,0 +1,5 @@
+"""`python -m cbatch`."""
+
+from cbatch.cli import main
+
+main()

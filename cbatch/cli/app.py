@@ -1,0 +1,51 @@
+"""The `cbatch` program: its commands, and how an error reaches the user."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from cbatch import __version__
+from cbatch.cli.doctor import doctor
+from cbatch.cli.models import models
+from cbatch.cli.run import run
+from cbatch.errors import CbatchError
+
+app = typer.Typer(
+    name="cbatch",
+    help="Offline batch inference and load replay on a continuous batcher over llama.cpp.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(run)
+app.command()(models)
+app.command()(doctor)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"cbatch {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Offline batch inference and load replay on a continuous batcher over llama.cpp."""
+
+
+def main() -> None:
+    """Run the command line. An error meant for the user is one message and an exit code, never a traceback."""
+    try:
+        app()
+    except CbatchError as error:
+        typer.echo(f"cbatch: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)

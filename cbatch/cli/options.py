@@ -1,0 +1,137 @@
+"""The options of a run as given, and the configurations that they spell. Reads no file but names them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from cbatch.cli.parse import parse_logit_bias, parse_loras, parse_tensor_split
+from cbatch.config import ContextConfig, ModelConfig, SchedulerConfig
+from cbatch.errors import UsageError
+from cbatch.types import SamplingParams
+
+
+class OutputFormat(str, Enum):
+    """Of the results."""
+
+    parquet = "parquet"
+    jsonl = "jsonl"
+
+
+class Summary(str, Enum):
+    """Of the run, on stdout."""
+
+    table = "table"
+    json = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """`cbatch run`'s options, one field each; see its help."""
+
+    inputs: list[str]
+    model: str
+    output: Path | None
+    output_format: OutputFormat
+    force: bool
+    summary: Summary
+    quiet: bool
+    raw: bool
+    system: str | None
+    chat_template: Path | None
+    template_kwargs: str | None
+    parse_special: bool
+    max_tokens: int
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    typical_p: float
+    repetition_penalty: float
+    presence_penalty: float
+    frequency_penalty: float
+    logit_bias: list[str] | None
+    seed: int
+    stop: list[str] | None
+    stop_token_id: list[int] | None
+    ignore_eos: bool
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    prefill_chunk: int | None
+    ctx: int | None
+    kv: str
+    kv_type: str | None
+    flash_attn: str | None
+    threads: int | None
+    cpu_mask: str | None
+    priority: str
+    ubatch: int
+    gpu_layers: int
+    main_gpu: int
+    tensor_split: str | None
+    lora: list[str] | None
+
+    def check(self) -> None:
+        """Raise for every mistake that can be seen in the options alone."""
+        self.sampling()
+        self.scheduler_config()
+        self.context_config()
+        self.model_config(Path(), use_extra_bufts=True)
+
+    def directory(self) -> Path:
+        """Where to write: as given, or beside the first input."""
+        if self.output is not None:
+            return self.output
+        first = self.inputs[0]
+        if first == "-":
+            return Path("stdin.cbatch")
+        if len(self.inputs) > 1 or not Path(first).is_file():
+            raise UsageError("several inputs have no default output: give -o DIR")
+        return Path(first + ".cbatch")
+
+    def sampling(self) -> SamplingParams:
+        return SamplingParams(
+            max_tokens=self.max_tokens,
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            min_p=self.min_p,
+            typical_p=self.typical_p,
+            repetition_penalty=self.repetition_penalty,
+            presence_penalty=self.presence_penalty,
+            frequency_penalty=self.frequency_penalty,
+            logit_bias=parse_logit_bias(self.logit_bias or ()),
+            stop=tuple(self.stop or ()),
+            stop_token_ids=tuple(self.stop_token_id or ()),
+            ignore_eos=self.ignore_eos,
+        )
+
+    def model_config(self, path: Path, *, use_extra_bufts: bool) -> ModelConfig:
+        return ModelConfig(
+            path,
+            gpu_layers=self.gpu_layers,
+            main_gpu=self.main_gpu,
+            tensor_split=parse_tensor_split(self.tensor_split),
+            loras=parse_loras(self.lora or ()),
+            use_extra_bufts=use_extra_bufts,
+        )
+
+    def scheduler_config(self) -> SchedulerConfig:
+        return SchedulerConfig(self.max_num_seqs, self.max_num_batched_tokens, self.prefill_chunk)
+
+    def context_config(self) -> ContextConfig:
+        """Before the rows are known: slots as asked for, cells by `--ctx` or the default."""
+        defaults = ContextConfig()
+        return ContextConfig(
+            max_num_seqs=self.max_num_seqs,
+            cells_per_seq=self.ctx if self.ctx is not None else defaults.cells_per_seq,
+            max_num_batched_tokens=self.max_num_batched_tokens,
+            ubatch=self.ubatch,
+            kv_mode="split" if self.kv == "auto" else self.kv,
+            kv_type=self.kv_type,
+            flash_attn=self.flash_attn,
+            threads=self.threads,
+            cpu_mask=self.cpu_mask,
+            priority=self.priority,
+        )

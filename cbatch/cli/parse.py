@@ -1,0 +1,62 @@
+"""Option values that are more than a word or a number. Errors name the option and show a right value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cbatch.errors import UsageError
+
+
+def parse_loras(values: Sequence[str]) -> tuple[tuple[Path, float], ...]:
+    """`PATH` or `PATH:SCALE` each."""
+    return tuple(_lora(value) for value in values)
+
+
+def _lora(value: str) -> tuple[Path, float]:
+    path, colon, scale = value.rpartition(":")
+    if not colon or Path(value).exists():
+        return Path(value), 1.0
+    try:
+        return Path(path), float(scale)
+    except ValueError:
+        raise UsageError(f"--lora {value}: {scale!r} is no scale; give PATH or PATH:SCALE such as a.gguf:0.5") from None
+
+
+def parse_tensor_split(value: str | None) -> tuple[float, ...]:
+    """`3,1` as (3.0, 1.0)."""
+    if value is None:
+        return ()
+    try:
+        return tuple(float(part) for part in value.split(","))
+    except ValueError:
+        raise UsageError(f"--tensor-split {value}: give a share for each GPU, such as 3,1") from None
+
+
+def parse_logit_bias(values: Sequence[str]) -> tuple[tuple[int, float], ...]:
+    """`TOKEN_ID:BIAS` each."""
+    pairs = []
+    for value in values:
+        token, _, bias = value.partition(":")
+        try:
+            pairs.append((int(token), float(bias)))
+        except ValueError:
+            raise UsageError(f"--logit-bias {value}: give TOKEN_ID:BIAS such as 42:-5") from None
+    return tuple(pairs)
+
+
+def parse_template_kwargs(value: str | None) -> dict[str, Any]:
+    """A JSON object."""
+    if value is None:
+        return {}
+    try:
+        parsed = json.loads(value)
+    except ValueError as error:
+        raise UsageError(
+            f"--template-kwargs isn't JSON ({error}): give an object such as '{{\"key\": true}}'"
+        ) from None
+    if not isinstance(parsed, dict):
+        raise UsageError(f"--template-kwargs is {value}: give a JSON object such as '{{\"key\": true}}'")
+    return parsed

@@ -1,0 +1,51 @@
+"""What run.json says of a run: enough to know what was done and to do it again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cbatch.cli.options import RunOptions
+from cbatch.llama import machine
+from cbatch.llama.context import Context
+from cbatch.llama.fingerprint import fingerprint
+from cbatch.llama.model import Model
+from cbatch.metrics import RunSummary
+from cbatch.outputs import environment, utc_now
+
+
+def describe_run(options: RunOptions, model: Model, context: Context, template: str) -> dict[str, Any]:
+    """Everything that is known before the first step."""
+    return {
+        "status": "running",
+        "started": utc_now(),
+        **environment(),
+        "cpu": {
+            "name": machine.cpu_name(),
+            "features_compiled": sorted(machine.features_compiled()),
+            "gpus": [asdict(gpu) for gpu in machine.gpu_devices()],
+        },
+        "model": {
+            "path": str(model.config.path),
+            "fingerprint": fingerprint(model.config.path),
+            "description": model.description,
+            "metadata": model.metadata,
+            "use_extra_bufts": model.config.use_extra_bufts,
+            "loras": [[str(path), scale] for path, scale in model.config.loras],
+        },
+        "options": _json_ready(asdict(options)),
+        "sampling": asdict(options.sampling()),
+        "scheduler": asdict(options.scheduler_config()),
+        "context": {**asdict(context.resolved), "cells_per_seq": context.cells_per_seq},
+        "chat_template": template,
+    }
+
+
+def complete(record: dict[str, Any], status: str, summary: RunSummary, error: str | None) -> dict[str, Any]:
+    """The record of a run that has ended."""
+    return {**record, "status": status, "ended": utc_now(), "error": error, "totals": summary.to_dict()}
+
+
+def _json_ready(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}

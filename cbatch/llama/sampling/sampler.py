@@ -1,0 +1,93 @@
+"""One token for each row of logits: splits the rows by what their requests ask for. Knows no batches, slots or text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cbatch.engine.sequence import Sequence
+from cbatch.errors import ParameterError
+from cbatch.llama.sampling.candidates import Logits
+from cbatch.llama.sampling.chain import sample_row
+from cbatch.llama.sampling.draw import FAILED, KNOB, knob
+from cbatch.llama.sampling.penalties import Patch, has_patch
+from cbatch.llama.sampling.stream import uniform
+from cbatch.llama.sampling.vectorised import sample_rows
+from cbatch.types import SamplingParams
+
+
+def check_sampling(sampling: SamplingParams, n_vocab: int) -> None:
+    """Raises `ParameterError` where the parameters don't fit a vocabulary of `n_vocab` tokens; `Sampler` relies on it."""
+    for token, _ in sampling.logit_bias:
+        if token >= n_vocab:
+            raise ParameterError(
+                f"logit_bias names token {token}, but the model's tokens go up to {n_vocab - 1}: give an id it has"
+            )
+
+
+class Sampler:
+    """Chooses tokens; keeps, for sequences with penalties or bias, what they have seen. One thread uses it."""
+
+    def __init__(self, n_vocab: int) -> None:
+        self.n_vocab = n_vocab
+        self._patches: dict[Sequence, Patch] = {}
+
+    def sample(self, logits: Logits, seqs: list[Sequence]) -> list[int]:
+        """The next token of each sequence, or `FAILED` where its logits hold NaN or +inf, or nothing but -inf.
+
+        `logits` is float32[len(seqs), n_vocab], C-contiguous; rows with bias or penalties are patched in place.
+        Temperature 0 and top_k 1 take the largest logit, the lowest id among equals. Everything else is drawn with
+        the random number that belongs to the request's stream and the token's place in the output, so that a row's
+        token doesn't depend on the rows beside it.
+        """
+        assert logits.shape == (len(seqs), self.n_vocab)
+        assert logits.dtype == np.float32
+        assert logits.flags.c_contiguous
+        tokens = [FAILED] * len(seqs)
+        drawn: list[int] = []
+        with np.errstate(over="ignore", invalid="ignore"):  # only broken rows overflow, and they are told apart
+            for i, seq in enumerate(seqs):
+                sampling = seq.request.sampling
+                if has_patch(sampling):
+                    self._patch(seq).apply(logits[i])
+                if sampling.greedy:
+                    tokens[i] = _argmax(logits[i])
+                else:
+                    drawn.append(i)
+            for i, token in _draw(logits, seqs, drawn):
+                tokens[i] = token
+        return tokens
+
+    def forget(self, seq: Sequence) -> None:
+        """Free what is kept for a sequence; harmless for one without."""
+        self._patches.pop(seq, None)
+
+    def _patch(self, seq: Sequence) -> Patch:
+        patch = self._patches.get(seq)
+        if patch is None:
+            patch = self._patches[seq] = Patch(seq)
+        return patch
+
+
+def _argmax(row: Logits) -> int:
+    token = int(row.argmax())
+    return token if np.isfinite(row[token]) else FAILED  # a NaN anywhere is argmax's choice
+
+
+def _draw(logits: Logits, seqs: list[Sequence], rows: list[int]) -> Iterator[tuple[int, int]]:
+    """(row, token) of each of `rows`, in no particular order."""
+    chosen = [seqs[i] for i in rows]
+    us = uniform([seq.request.stream_seed for seq in chosen], [seq.num_output for seq in chosen])
+    together: list[int] = []
+    knobs = []
+    for i, seq, u in zip(rows, chosen, us.tolist(), strict=True):
+        sampling = seq.request.sampling
+        if sampling.typical_p < 1:
+            yield i, sample_row(logits[i], sampling, u)
+        else:
+            together.append(i)
+            knobs.append(knob(sampling, logits.shape[1], u))
+    if together:
+        tokens = sample_rows(logits, together, np.array(knobs, dtype=KNOB))
+        yield from zip(together, tokens.tolist(), strict=True)

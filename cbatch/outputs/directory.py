@@ -1,0 +1,70 @@
+"""The output directory before a run: made, or emptied of cbatch's own files. Never touches anything else."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from cbatch.errors import OutputError
+from cbatch.outputs.files import temporary
+
+RESULTS_FOLDER = "results"
+RESULTS_JSONL = "results.jsonl"
+REQUESTS = "requests.parquet"
+STEPS = "steps.parquet"
+RUN_JSON = "run.json"
+
+_PART = f"part-{'[0-9]' * 5}.parquet"
+
+
+def part_path(directory: Path, number: int) -> Path:
+    """The results' part `number`, counted from 0."""
+    return directory / RESULTS_FOLDER / f"part-{number:05d}.parquet"
+
+
+def prepare_directory(path: Path, force: bool) -> None:
+    """Make `path` a directory that can be written and holds no earlier run.
+
+    With `force`, an earlier run's files are removed and all others stay. Raises `OutputError` where `path` isn't a
+    directory, can't be made or written, or isn't empty without `force`.
+    """
+    try:
+        _make(path)
+        if any(path.iterdir()):
+            _clear(path, force)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise OutputError(
+            f"{path} can't be used as the output directory: {error.strerror or error}; give another one"
+        ) from error
+
+
+def _make(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise OutputError(f"{path} is a file, and the output is a directory: give another name")
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def _clear(path: Path, force: bool) -> None:
+    if not force:
+        raise OutputError(
+            f"{path} exists and isn't empty: give another directory, or --force to replace the results in it"
+        )
+    for own in list(_own_files(path)):
+        own.unlink()
+    results = path / RESULTS_FOLDER
+    if results.is_dir() and not any(results.iterdir()):
+        results.rmdir()
+
+
+def _own_files(path: Path) -> Iterator[Path]:
+    """Files that cbatch wrote in `path`, finished or not."""
+    results = path / RESULTS_FOLDER
+    yield from results.glob(_PART)
+    yield from results.glob(f".{_PART}.tmp")
+    for name in (RESULTS_JSONL, REQUESTS, STEPS, RUN_JSON):
+        for own in (path / name, temporary(path / name)):
+            if own.exists() or own.is_symlink():
+                yield own

@@ -1,0 +1,87 @@
+"""Results in the OpenAI Batch output form, one JSON object a line.
+
+Form: https://platform.openai.com/docs/api-reference/batch/request-output. Carried fields have no place in it; they
+are added as `carried`, an object beside `response`, where a row has any.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cbatch.clock import Clock
+from cbatch.outputs.carried import to_json
+from cbatch.outputs.directory import RESULTS_JSONL
+from cbatch.outputs.files import WriteError, publish, temporary, writing
+from cbatch.outputs.results import Result
+from cbatch.types import RowRef
+
+
+class JsonlResults:
+    """`results.jsonl`. Each line is handed to the system as it is added, so nothing waits in memory.
+
+    `is_chat` tells rows answered as a chat from raw completions.
+    """
+
+    def __init__(self, directory: Path, model: str, clock: Clock, is_chat: Callable[[RowRef], bool]) -> None:
+        self._path = directory / RESULTS_JSONL
+        self._model = model
+        self._is_chat = is_chat
+        self._clock = clock
+        self._epoch_ns = time.time_ns() - clock.now_ns()
+        self._size = 0
+        with writing(self._path):
+            self._file = temporary(self._path).open("wb", buffering=0)
+
+    def add(self, result: Result) -> None:
+        """Take a result. Raises `WriteError`."""
+        if self._file.closed:
+            raise WriteError(f"{self._path} is closed and takes no more rows")
+        line = to_json(self._line(result)).encode() + b"\n"
+        rest = memoryview(line)
+        with writing(self._path):
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        self._size += len(line)
+
+    def close(self) -> None:
+        """Complete the file and give it its name. Calling it again does nothing."""
+        if self._file.closed:
+            return
+        with writing(self._path):
+            self._file.truncate(self._size)  # half a line, where the disk was full
+            self._file.close()
+            publish(self._path)
+
+    def _line(self, result: Result) -> dict[str, Any]:
+        row, failed = result.ref.number, result.error_code is not None
+        line: dict[str, Any] = {
+            "id": f"batch_req_{row}",
+            "custom_id": result.ref.id,
+            "response": None
+            if failed
+            else {"status_code": 200, "request_id": f"req_{row}", "body": self._body(result)},
+            "error": {"code": result.error_code, "message": result.error} if failed else None,
+        }
+        if result.ref.carried:
+            line["carried"] = dict(result.ref.carried)
+        return line
+
+    def _body(self, result: Result) -> dict[str, Any]:
+        chat = self._is_chat(result.ref)
+        prompt, output = result.prompt_tokens or 0, result.output_tokens or 0
+        return {
+            "id": f"{'chatcmpl' if chat else 'cmpl'}-{result.ref.number}",
+            "object": "chat.completion" if chat else "text_completion",
+            "created": (self._epoch_ns + self._clock.now_ns()) // 1_000_000_000,
+            "model": self._model,
+            "choices": [_choice(result, chat)],
+            "usage": {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output},
+        }
+
+
+def _choice(result: Result, chat: bool) -> dict[str, Any]:
+    said = {"message": {"role": "assistant", "content": result.text}} if chat else {"text": result.text}
+    return {"index": 0, **said, "logprobs": None, "finish_reason": result.finish_reason.value}

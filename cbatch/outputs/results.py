@@ -1,0 +1,106 @@
+"""A row's result, and the Parquet parts that hold them. Knows nothing of timing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cbatch.clock import Clock
+from cbatch.outputs import schema
+from cbatch.outputs.carried import cells, plan_columns
+from cbatch.outputs.directory import RESULTS_FOLDER, part_path
+from cbatch.outputs.files import writing
+from cbatch.outputs.parquet import ParquetTable
+from cbatch.types import FinishReason, RequestOutput, RowFault, RowRef
+
+PART_ROWS = 100_000
+
+GENERATION_FAILED = "generation_failed"
+CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one input row."""
+
+    ref: RowRef
+    finish_reason: FinishReason
+    prompt_tokens: int | None = None
+    text: str | None = None
+    output_tokens: int | None = None
+    error_code: str | None = None
+    """None where the row is fine."""
+    error: str | None = None
+
+    @classmethod
+    def of_output(cls, ref: RowRef, output: RequestOutput) -> Result:
+        """Of a request that ended, well or not."""
+        code, error = None, None
+        if output.finish_reason is FinishReason.ERROR:
+            code, error = GENERATION_FAILED, output.error or "the generation failed"
+        elif output.finish_reason is FinishReason.CANCELLED:
+            code, error = CANCELLED, output.error or "the run was stopped before this row was finished: run it again"
+        return cls(
+            ref=ref,
+            finish_reason=output.finish_reason,
+            prompt_tokens=int(output.request.prompt.size),
+            text=output.text,
+            output_tokens=int(output.token_ids.size),
+            error_code=code,
+            error=_writable(error),
+        )
+
+    @classmethod
+    def of_fault(cls, fault: RowFault) -> Result:
+        """Of a row that couldn't be run."""
+        return cls(fault.ref, FinishReason.ERROR, error_code=fault.code, error=_writable(fault.message))
+
+
+def _writable(message: str | None) -> str | None:
+    """The message without lone surrogates: a file name in it may hold some, and they can't be written as UTF-8."""
+    return None if message is None else message.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+class ParquetResults:
+    """`results/part-*.parquet`; the types of carried fields come from a sample of the rows."""
+
+    def __init__(self, directory: Path, sample: Sequence[RowRef], clock: Clock) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._columns = plan_columns(sample)
+        self._schema = schema.results(self._columns)
+        self._parts = 0
+        folder = directory / RESULTS_FOLDER
+        with writing(folder):
+            folder.mkdir(exist_ok=True)
+        self._part = self._next_part()
+
+    def add(self, result: Result) -> None:
+        """Take a result. Raises `WriteError`."""
+        if self._part.rows == PART_ROWS:
+            self._part = self._next_part()
+        self._part.add(
+            {
+                "row": result.ref.number,
+                "id": result.ref.id,
+                "prompt_tokens": result.prompt_tokens,
+                "output_text": result.text,
+                "output_tokens": result.output_tokens,
+                "finish_reason": result.finish_reason.value,
+                "error_code": result.error_code,
+                "error": result.error,
+                **cells(self._columns, result.ref.carried),
+            }
+        )
+        if self._part.rows == PART_ROWS:
+            self._part.close()
+
+    def close(self) -> None:
+        """Complete the last part; an empty run has one, without rows. Calling it again does nothing."""
+        self._part.close()
+
+    def _next_part(self) -> ParquetTable:
+        part = ParquetTable(part_path(self._directory, self._parts), self._schema, self._clock)
+        self._parts += 1
+        return part

@@ -1,0 +1,111 @@
+"""The Arrow schemas of the tables: every column with its type, its unit in the name, and a description."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from cbatch.outputs.carried import Column
+
+_ARROW: dict[str, pa.DataType] = {
+    "bool": pa.bool_(),
+    "int64": pa.int64(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "json": pa.string(),
+}
+
+
+def _required(name: str, arrow_type: pa.DataType, description: str) -> pa.Field[Any]:
+    return pa.field(name, arrow_type, nullable=False, metadata={"description": description})
+
+
+def _optional(name: str, arrow_type: pa.DataType, description: str) -> pa.Field[Any]:
+    return pa.field(name, arrow_type, metadata={"description": description})
+
+
+def results(columns: Sequence[Column]) -> pa.Schema:
+    """Schema of the results, with the carried fields' `columns` after the id."""
+    return pa.schema(
+        [
+            _required("row", pa.int64(), "1-based, counted over all inputs"),
+            _required("id", pa.string(), "`custom_id` or `id` of the row, else its number"),
+            *(_optional(c.name, _ARROW[c.kind], _describe(c)) for c in columns),
+            _optional("prompt_tokens", pa.int64(), "null where the row was never tokenised"),
+            _optional("output_text", pa.string(), "of a failed or cancelled row, what was generated until then"),
+            _optional("output_tokens", pa.int64(), "sampled tokens, the end token included"),
+            _required("finish_reason", pa.string(), "stop, length, error or cancelled"),
+            _optional("error_code", pa.string(), "null where the row is fine"),
+            _optional("error", pa.string(), "what is wrong, and the fix"),
+            _optional("carried_json", pa.string(), "JSON object of carried fields that no column could take"),
+        ]
+    )
+
+
+def _describe(column: Column) -> str:
+    form = ", as JSON text" if column.kind == "json" else ""
+    return f"the input's field {column.field!r}{form}"
+
+
+REQUESTS = pa.schema(
+    [
+        _required("row", pa.int64(), "1-based, counted over all inputs"),
+        _required("id", pa.string(), "`custom_id` or `id` of the row, else its number"),
+        _required("arrival_ns", pa.int64(), "when the request arrived: when its row was read"),
+        _required("enqueued_ns", pa.int64(), "when the engine was told"),
+        _optional("admitted_ns", pa.int64(), "when it first got a slot"),
+        _optional("first_token_ns", pa.int64(), "when its first output token was sampled"),
+        _required(
+            "token_ns",
+            pa.list_(pa.field("element", pa.int64(), nullable=False)),
+            "when each output token was sampled",
+        ),
+        _required("finished_ns", pa.int64(), "last token sampled, or the failure"),
+        _required("prompt_tokens", pa.int64(), "tokens of the prompt"),
+        _required("output_tokens", pa.int64(), "sampled tokens, the end token included"),
+        _required("finish_reason", pa.string(), "stop, length, error or cancelled"),
+        _optional("slot", pa.int64(), "the slot it ran in, the last one"),
+        _required("priority", pa.int64(), "lower runs earlier"),
+        _required("slip_ns", pa.int64(), "enqueued - arrival"),
+        _optional("queue_ns", pa.int64(), "admitted - arrival"),
+        _optional("ttft_ns", pa.int64(), "time to first token: first_token - arrival"),
+        _optional(
+            "tpot_ns", pa.float64(), "time per output token: (finished - first_token) / (n - 1), null when n < 2"
+        ),
+        _required("e2e_ns", pa.int64(), "finished - arrival"),
+        _optional("normalized_latency_ns", pa.float64(), "e2e / n, null when n = 0"),
+    ]
+)
+
+STEPS = pa.schema(
+    [
+        _required(name, pa.int64(), description)
+        for name, description in (
+            ("step", "number of the step"),
+            ("start_ns", "when it started"),
+            ("end_ns", "when it ended"),
+            ("schedule_ns", "in the scheduler: planning and updating"),
+            ("decode_call_ns", "in native decode calls with one token of each of several sequences"),
+            ("prefill_call_ns", "in native decode calls with prompt chunks"),
+            ("mixed_call_ns", "in native decode calls with both"),
+            ("llama_ns", "in native decode calls: decode_call + prefill_call + mixed_call"),
+            ("sample_ns", "choosing tokens, detokenising, matching stop strings"),
+            ("calls", "native decode calls"),
+            ("admitted", "sequences that got a slot"),
+            ("finished", "sequences that ended, failures included"),
+            ("failed", "sequences that failed"),
+            ("decode_seqs", "sequences that computed one token to extend their output"),
+            ("prefill_seqs", "sequences that computed a prompt chunk"),
+            ("prefill_tokens", "prompt tokens computed"),
+            ("output_tokens", "tokens sampled"),
+            ("slots_busy", "while the step ran"),
+            ("slots_total", "slots there are"),
+            ("waiting", "requests without a slot while the step ran"),
+            ("kv_used_cells", "at the end of the step, before finished sequences give theirs back"),
+            ("kv_reserved_cells", "reserved by running sequences"),
+            ("kv_total_cells", "cells there are"),
+        )
+    ]
+)

@@ -1,0 +1,67 @@
+"""The live picture on a terminal: when to draw it. Knows no figures; `panels` draws them."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from types import TracebackType
+
+from rich.console import Console
+from rich.text import Text
+
+from cbatch.report.live import LiveArea
+from cbatch.report.panels import frame
+from cbatch.report.progress import Progress
+from cbatch.report.text import lines
+
+REFRESH_S = 0.25
+
+
+class Dashboard:
+    """Draws below what is on the screen already, and takes itself away at the end: a summary comes in its place.
+
+    A terminal that has gone away doesn't end the job, whose results go to disk.
+    """
+
+    def __init__(
+        self,
+        progress: Progress,
+        console: Console | None = None,
+        *,
+        title: str = "cbatch run",
+        refresh_s: float = REFRESH_S,
+    ) -> None:
+        self._progress = progress
+        self._console = console if console is not None else Console(stderr=True)
+        self._title = title
+        self._refresh_s = refresh_s
+        self._area = LiveArea(self._console, self._draw)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="dashboard", daemon=True)
+
+    def __enter__(self) -> Dashboard:
+        with suppress(OSError):
+            self._area.start()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+        with suppress(OSError):
+            self._area.stop()
+
+    def message(self, text: str) -> None:
+        """Print above the picture; from any thread."""
+        with suppress(OSError):
+            self._area.print(Text(lines(text)))
+
+    def _run(self) -> None:
+        with suppress(OSError):
+            while not self._over.wait(self._refresh_s):
+                self._area.refresh()
+
+    def _draw(self) -> list[Text]:
+        return frame(self._progress.figures(), self._title, *self._console.size)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cbatch.errors import OutputError
+from cbatch.outputs import prepare_directory
+
+OWN = (
+    "results/part-00000.parquet",
+    "results/.part-00001.parquet.tmp",
+    "results.jsonl",
+    ".results.jsonl.tmp",
+    "requests.parquet",
+    ".requests.parquet.tmp",
+    "steps.parquet",
+    ".steps.parquet.tmp",
+    "run.json",
+    ".run.json.tmp",
+)
+FOREIGN = ("notes.txt", "results/part-of-a-book.parquet", "results/part-00000-spark.parquet", "runs/run.json", ".tmp")
+
+
+def fill(directory: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+
+
+def files(directory: Path) -> set[str]:
+    return {str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file()}
+
+
+def test_makes_the_directory_and_its_parents(tmp_path: Path) -> None:
+    prepare_directory(tmp_path / "a" / "b", force=False)
+    assert (tmp_path / "a" / "b").is_dir()
+    assert files(tmp_path) == set()
+
+
+def test_an_empty_directory_is_fine(tmp_path: Path) -> None:
+    prepare_directory(tmp_path, force=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["results.jsonl", ".hidden", "notes.txt"])
+def test_refuses_a_directory_that_is_not_empty(tmp_path: Path, name: str) -> None:
+    fill(tmp_path, (name,))
+    with pytest.raises(OutputError, match=r"isn't empty: give another directory, or --force") as caught:
+        prepare_directory(tmp_path, force=False)
+    assert caught.value.exit_code == 2
+    assert files(tmp_path) == {name}
+
+
+def test_force_removes_own_files_and_nothing_else(tmp_path: Path) -> None:
+    fill(tmp_path, OWN + FOREIGN)
+    prepare_directory(tmp_path, force=True)
+    assert files(tmp_path) == set(FOREIGN)
+
+
+def test_force_leaves_nothing_of_a_run_alone(tmp_path: Path) -> None:
+    fill(tmp_path, OWN)
+    prepare_directory(tmp_path, force=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_force_unlinks_a_link_and_keeps_its_target(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("mine")
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "run.json").symlink_to(target)
+    (out / "steps.parquet").symlink_to(tmp_path / "gone")
+    prepare_directory(out, force=True)
+    assert list(out.iterdir()) == []
+    assert target.read_text() == "mine"
+
+
+def test_refuses_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "answers.parquet"
+    path.write_text("mine")
+    with pytest.raises(OutputError, match="is a file, and the output is a directory"):
+        prepare_directory(path, force=True)
+    assert path.read_text() == "mine"
+
+
+def test_refuses_a_path_below_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="can't be used as the output directory: Not a directory"):
+        prepare_directory(tmp_path / "file" / "out", force=False)
+
+
+def test_refuses_a_directory_it_can_not_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    # Mode bits don't stop root, whom the suite may run as.
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    with pytest.raises(OutputError, match="can't be used as the output directory: Permission denied"):
+        prepare_directory(tmp_path, force=False)

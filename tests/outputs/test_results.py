@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from cbatch.clock import VirtualClock
+from cbatch.outputs import results
+from cbatch.outputs.carried import plan_columns
+from cbatch.outputs.results import ParquetResults, Result
+from cbatch.types import FinishReason, RowFault
+from tests.metrics.factories import make_fault, make_output, make_ref
+from tests.outputs.test_carried import restore, rows, without_nulls
+
+
+def read(directory: Path) -> list[dict[str, Any]]:
+    return [row for part in sorted(directory.glob("results/part-*")) for row in pq.read_table(part).to_pylist()]
+
+
+def test_a_finished_row(tmp_path: Path) -> None:
+    ref = make_ref(7, {"label": "spam"}, "seven")
+    writer = ParquetResults(tmp_path, [ref], VirtualClock())
+    writer.add(Result.of_output(ref, make_output([1, 2], prompt_tokens=5, text="héllo 😀")))
+    writer.close()
+    assert read(tmp_path) == [
+        {
+            "row": 7,
+            "id": "seven",
+            "label": "spam",
+            "prompt_tokens": 5,
+            "output_text": "héllo 😀",
+            "output_tokens": 2,
+            "finish_reason": "stop",
+            "error_code": None,
+            "error": None,
+            "carried_json": None,
+        }
+    ]
+
+
+def test_rows_that_ended_badly_say_why(tmp_path: Path) -> None:
+    writer = ParquetResults(tmp_path, [], VirtualClock())
+    broken = make_output([1], reason=FinishReason.ERROR, error="llama_decode gave -3", text="half")
+    writer.add(Result.of_output(make_ref(1), broken))
+    writer.add(Result.of_output(make_ref(2), make_output(reason=FinishReason.CANCELLED)))
+    writer.add(Result.of_fault(make_fault(3, {"label": 1})))
+    writer.close()
+    found = read(tmp_path)
+    assert [r["finish_reason"] for r in found] == ["error", "cancelled", "error"]
+    assert [r["error_code"] for r in found] == ["generation_failed", "cancelled", "empty_prompt"]
+    assert found[0]["error"] == "llama_decode gave -3"
+    assert found[0]["output_text"] == "half"
+    assert "run it again" in found[1]["error"]
+    assert found[2]["error"] == "the prompt is empty: give some text"
+    assert found[2]["output_text"] is None
+    assert found[2]["prompt_tokens"] is None
+    assert found[2]["carried_json"] == '{"label": 1}'
+
+
+def test_a_message_with_an_undecodable_file_name_can_be_written(tmp_path: Path) -> None:
+    fault = RowFault(make_ref(), "invalid_json", "in a\udcff.jsonl")
+    assert Result.of_fault(fault).error == "in a\\udcff.jsonl"
+
+
+def test_parts_are_complete_as_soon_as_they_are_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "PART_ROWS", 3)
+    writer = ParquetResults(tmp_path, [], VirtualClock())
+    for number in range(1, 8):
+        writer.add(Result.of_fault(make_fault(number)))
+    names = sorted(p.name for p in (tmp_path / "results").iterdir())
+    assert names == [".part-00002.parquet.tmp", "part-00000.parquet", "part-00001.parquet"]
+    writer.close()
+    assert [r["row"] for r in read(tmp_path)] == list(range(1, 8))
+
+
+def test_full_parts_are_not_followed_by_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "PART_ROWS", 3)
+    writer = ParquetResults(tmp_path, [], VirtualClock())
+    for number in range(3):
+        writer.add(Result.of_fault(make_fault(number)))
+    writer.close()
+    writer.close()
+    assert [p.name for p in (tmp_path / "results").iterdir()] == ["part-00000.parquet"]
+
+
+def test_an_empty_run_has_one_part_without_rows(tmp_path: Path) -> None:
+    ParquetResults(tmp_path, [], VirtualClock()).close()
+    assert [p.name for p in (tmp_path / "results").iterdir()] == ["part-00000.parquet"]
+    assert read(tmp_path) == []
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows, rows, rows)
+def test_carried_values_come_back_from_parquet(
+    tmp_path: Path, first: dict[str, Any], second: dict[str, Any], later: dict[str, Any]
+) -> None:
+    sample = [make_ref(1, first), make_ref(2, second)]
+    writer = ParquetResults(tmp_path, sample, VirtualClock())
+    for ref in (*sample, make_ref(3, later)):
+        writer.add(Result.of_fault(RowFault(ref, "x", "x")))
+    writer.close()
+    columns = plan_columns(sample)
+    assert [restore(columns, row) for row in read(tmp_path)] == [without_nulls(r) for r in (first, second, later)]

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from cbatch.clock import VirtualClock
+from cbatch.errors import UsageError
+from cbatch.outputs import RunWriter, WriteError, schema
+from cbatch.outputs.parquet import ParquetTable
+from cbatch.types import FinishReason, Observer, StepRecord
+from tests.metrics.factories import make_fault, make_output, make_ref, make_step, no_view
+
+REFS = [
+    make_ref(1, {"label": "a", "weight": 1, "gold": True, "score": 0.5, "tags": ["x"]}),
+    make_ref(2, {"label": None, "weight": 2, "gold": False, "score": 2, "tags": {}}),
+]
+
+
+def open_writer(directory: Path, output_format: str = "parquet") -> RunWriter:
+    return RunWriter(directory, output_format=output_format, sample=REFS, model="smollm2", clock=VirtualClock())
+
+
+def write_run(directory: Path, output_format: str = "parquet") -> None:
+    with open_writer(directory, output_format) as writer:
+        writer.finished(REFS[0], make_output([4, 6, 9], arrival_ns=1, admitted_ns=2, text="hi", priority=-1, slot=3))
+        writer.finished(REFS[1], make_output(finished_ns=5, reason=FinishReason.ERROR, error="broke", slot=None))
+        writer.fault(make_fault(3))
+        writer.step(make_step(step=0, decode_call_ns=1, prefill_call_ns=2, mixed_call_ns=4), no_view)
+
+
+def names(directory: Path) -> set[str]:
+    return {str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file()}
+
+
+def test_it_is_an_observer(tmp_path: Path) -> None:
+    observer: Observer = open_writer(tmp_path)
+    assert observer is not None
+
+
+def test_pyarrow_reads_what_was_written(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    assert names(tmp_path) == {"results/part-00000.parquet", "requests.parquet", "steps.parquet"}
+    assert pq.read_schema(tmp_path / "requests.parquet").equals(schema.REQUESTS, check_metadata=True)
+    done, failed = pq.read_table(tmp_path / "requests.parquet").to_pylist()
+    assert done == {
+        "row": 1,
+        "id": "row-1",
+        "arrival_ns": 1,
+        "enqueued_ns": 1,
+        "admitted_ns": 2,
+        "first_token_ns": 4,
+        "token_ns": [4, 6, 9],
+        "finished_ns": 9,
+        "prompt_tokens": 3,
+        "output_tokens": 3,
+        "finish_reason": "stop",
+        "slot": 3,
+        "priority": -1,
+        "slip_ns": 0,
+        "queue_ns": 1,
+        "ttft_ns": 3,
+        "tpot_ns": 2.5,
+        "e2e_ns": 8,
+        "normalized_latency_ns": 8 / 3,
+    }
+    assert failed["token_ns"] == []
+    assert [failed[n] for n in ("slot", "admitted_ns", "first_token_ns", "ttft_ns", "tpot_ns")] == [None] * 5
+
+
+def test_steps_have_every_field_of_a_record(tmp_path: Path) -> None:
+    values = {f.name: i for i, f in enumerate(fields(StepRecord), 1)}
+    with open_writer(tmp_path) as writer:
+        writer.step(make_step(**values), no_view)
+    [step] = pq.read_table(tmp_path / "steps.parquet").to_pylist()
+    llama = values["decode_call_ns"] + values["prefill_call_ns"] + values["mixed_call_ns"]
+    assert step == {**values, "llama_ns": llama}
+
+
+def test_every_column_says_what_it_is() -> None:
+    for table in (schema.results(()), schema.REQUESTS, schema.STEPS):
+        assert all(b"description" in (column.metadata or {}) for column in table)
+
+
+def test_duckdb_reads_the_types(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    with duckdb.connect() as connection:
+        described = connection.sql(f"DESCRIBE FROM '{tmp_path}/results/*.parquet'").fetchall()
+        types = {name: kind for name, kind, *_ in described}
+        assert types == {
+            "row": "BIGINT",
+            "id": "VARCHAR",
+            "label": "VARCHAR",
+            "weight": "BIGINT",
+            "gold": "BOOLEAN",
+            "score": "DOUBLE",
+            "tags": "VARCHAR",
+            "prompt_tokens": "BIGINT",
+            "output_text": "VARCHAR",
+            "output_tokens": "BIGINT",
+            "finish_reason": "VARCHAR",
+            "error_code": "VARCHAR",
+            "error": "VARCHAR",
+            "carried_json": "VARCHAR",
+        }
+        query = f"SELECT ttft_ns, list_sum(token_ns) FROM '{tmp_path}/requests.parquet' ORDER BY row"
+        assert connection.sql(query).fetchall() == [(3, 19), (None, None)]
+        assert connection.sql(f"SELECT llama_ns FROM '{tmp_path}/steps.parquet'").fetchall() == [(7,)]
+
+
+def test_pandas_reads_the_types(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    found = pd.read_parquet(tmp_path / "results")
+    assert found["row"].dtype == np.int64
+    assert found["score"].dtype == np.float64
+    assert found["output_text"].tolist()[0] == "hi"
+    requests = pd.read_parquet(tmp_path / "requests.parquet")
+    assert requests["arrival_ns"].dtype == np.int64
+    assert requests["token_ns"][0].tolist() == [4, 6, 9]
+
+
+def test_polars_reads_the_types(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    found = pl.read_parquet(tmp_path / "results" / "*.parquet")
+    assert found.schema["gold"] == pl.Boolean
+    assert found.schema["weight"] == pl.Int64
+    assert found["tags"].to_list() == ['["x"]', "{}", None]
+    requests = pl.read_parquet(tmp_path / "requests.parquet")
+    assert requests.schema["token_ns"] == pl.List(pl.Int64)
+    assert requests.schema["tpot_ns"] == pl.Float64
+    assert pl.read_parquet(tmp_path / "steps.parquet").schema["kv_used_cells"] == pl.Int64
+
+
+def test_jsonl_replaces_the_results_only(tmp_path: Path) -> None:
+    write_run(tmp_path, "jsonl")
+    assert names(tmp_path) == {"results.jsonl", "requests.parquet", "steps.parquet"}
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 3
+
+
+def test_an_unknown_format_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="output-format is 'csv': give parquet or jsonl"):
+        open_writer(tmp_path, "csv")
+    assert names(tmp_path) == set()
+
+
+@pytest.mark.parametrize("output_format", ["parquet", "jsonl"])
+def test_a_killed_run_leaves_no_final_name(tmp_path: Path, output_format: str) -> None:
+    script = (
+        "import os, sys, pathlib\n"
+        "from tests.outputs.test_writer import REFS, make_output, open_writer\n"
+        "writer = open_writer(pathlib.Path(sys.argv[1]), sys.argv[2])\n"
+        "for _ in range(2500): writer.finished(REFS[0], make_output([1]))\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path), output_format], check=False)
+    assert done.returncode == -9
+    assert names(tmp_path)
+    assert all(Path(name).name.startswith(".") and name.endswith(".tmp") for name in names(tmp_path))
+
+
+def test_an_exception_of_the_run_keeps_what_was_finished(tmp_path: Path) -> None:
+    def run(writer: RunWriter) -> None:
+        with writer:
+            writer.finished(REFS[0], make_output([1], text="kept"))
+            raise RuntimeError("engine")
+
+    writer = open_writer(tmp_path)
+    with pytest.raises(RuntimeError, match="engine"):
+        run(writer)
+    writer.close()
+    assert pq.read_table(tmp_path / "results")["output_text"].to_pylist() == ["kept"]
+    assert pq.read_metadata(tmp_path / "requests.parquet").num_rows == 1
+
+
+def test_one_file_that_fails_does_not_cost_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = open_writer(tmp_path)
+    writer.finished(REFS[0], make_output([1]))
+    close = ParquetTable.close
+
+    def refuse_requests(table: ParquetTable) -> None:
+        if table is writer._requests:
+            raise WriteError("requests.parquet can't be written: No space left on device")
+        close(table)
+
+    monkeypatch.setattr(ParquetTable, "close", refuse_requests)
+    with pytest.raises(WriteError, match=r"requests\.parquet"):
+        writer.close()
+    assert names(tmp_path) == {"results/part-00000.parquet", "steps.parquet", ".requests.parquet.tmp"}
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    most = 0
+    tables: list[Any] = [writer._requests, writer._steps]
+    for _ in range(2500):
+        writer.finished(REFS[0], make_output([1]))
+        writer.step(make_step(), no_view)
+        most = max(most, *(len(table._pending) for table in tables))
+    writer.close()
+    assert most < 1000
