@@ -34,8 +34,8 @@ def parse_cpu_list(text: str) -> list[int]:
     """`0-3,8` as [0, 1, 2, 3, 8]. Raises `UsageError`."""
     cpus: set[int] = set()
     for part in text.split(","):
-        low, _, high = part.strip().partition("-")
-        if not low.isdecimal() or (high and not high.isdecimal()):
+        low, dash, high = part.strip().partition("-")
+        if not low.isdecimal() or (dash and not high.isdecimal()):
             raise UsageError(f"cpu-mask is {text!r}: give CPU numbers and ranges such as 0-3,8")
         first, last = int(low), int(high or low)
         if first > last or last >= _MAX_THREADS:

@@ -1,7 +1,8 @@
-"""Choosing tokens from logits. Knows requests and their parameters; doesn't know batches, slots, text or llama contexts."""
+"""Choosing tokens from logits. Knows requests and their parameters; no batches, slots, text or llama contexts."""
 
 from __future__ import annotations
 
-from cbatch.llama.sampling.sampler import FAILED, Sampler, check_sampling
+from cbatch.llama.sampling.draw import FAILED
+from cbatch.llama.sampling.sampler import Sampler, check_sampling
 
 __all__ = ["FAILED", "Sampler", "check_sampling"]

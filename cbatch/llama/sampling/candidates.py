@@ -1,4 +1,9 @@
-"""The most likely tokens of each row, exactly and in order. Knows logits only; no parameters, no randomness."""
+"""The most likely tokens of each row, exactly and in order. Knows logits only; no parameters, no randomness.
+
+A row is folded into columns. The k columns with the largest maxima hold k logits at least as large as the least of
+these maxima, so the row's k largest are all at or above it, and lie in columns whose maximum is: a pass of SIMD maxima
+and a partition of the few maxima replace a partition of the row.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Logits = npt.NDArray[np.float32]
 
-_MAX_DEPTH = 32
+_MAX_DEPTH = 128
+_MIN_COLUMNS = 1024
 _GATHER_COST = 12
 """Of picking a logit out of a row, in logits read in order; measured."""
 _LOWEST = np.finfo(np.float32).min
@@ -56,9 +62,13 @@ def chosen(row: Logits, ids: Ints) -> Candidates:
 
 
 def _depth(n_vocab: int, k: int) -> int:
-    """Into how many blocks to fold a row: a power of two that leaves at least twice k columns, and 1 for small ones."""
+    """Into how many blocks to fold a row: a power of two, 1 for small rows.
+
+    At least 2k columns are left, so that the k-th largest of their maxima isn't far below the row's k-th largest; and
+    enough that they outnumber the blocks, so that only the last block can be uneven.
+    """
     depth = _MAX_DEPTH
-    while depth > 1 and n_vocab < depth * max(2 * k, _MAX_DEPTH):
+    while depth > 1 and n_vocab < depth * max(2 * k, _MIN_COLUMNS):
         depth //= 2
     return depth
 

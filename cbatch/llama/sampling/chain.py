@@ -19,8 +19,10 @@ from cbatch.types import SamplingParams
 
 _TOKEN_DATA = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 _FARTHEST = np.float32(70)
-"""Tokens so far below the maximum are left out: e^-70 underflows on the way through float32, and llama.cpp's entropy
-becomes NaN. Typical sampling would come to them last, when the rest already holds all but 10**-25 of the probability."""
+"""Tokens so far below the maximum are left out: where exp underflows in float32, llama.cpp's entropy becomes NaN.
+
+Typical sampling would come to them last, when the others already hold all but 1e-25 of the probability.
+"""
 
 
 def sample_row(row: Logits, sampling: SamplingParams, u: float) -> int:
@@ -36,7 +38,7 @@ def sample_row(row: Logits, sampling: SamplingParams, u: float) -> int:
 
 
 def survivors(row: Logits, sampling: SamplingParams) -> Ints:
-    """Ids that top_k, typical_p, top_p and min_p leave of `row`, float32[n_vocab] with a finite maximum; at least one."""
+    """Ids that top_k, typical_p, top_p and min_p leave of `row`, float32[n_vocab] with a finite maximum; never none."""
     below_max = row - row.max()
     ids = np.flatnonzero(below_max >= -_FARTHEST)
     data = np.zeros(ids.size, dtype=_TOKEN_DATA)

@@ -1,4 +1,4 @@
-"""Cutting candidates by top-k, top-p and min-p, and drawing one. Knows candidates and numbers, not where they come from."""
+"""Cutting candidates by top-k, top-p and min-p, and drawing one. Doesn't know how candidates are found."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNDECIDED = -2
 """In place of a column or token id: the candidates at hand don't settle it."""
 
 _LOWEST_TEMPERATURE = 1e-6
-"""Colder is taken as this: the same token unless logits lie within 1e-4 of each other, and float32 holds the quotients."""
+"""Colder is taken as this: only logits within 1e-4 of the largest could tell, and float32 can hold the quotients."""
 ROUNDING = 1e-10
 """Relative; more than two orders of summing 10**6 float64 terms can differ by."""
 UNKNOWN = 1e300
@@ -125,4 +125,4 @@ def _kept_beyond(
 
 def _first_true(flags: Bools) -> Ints:
     """int64[rows]: the first true column; the number of columns where none is. True columns come last in each row."""
-    return np.where(flags[:, -1], flags.argmax(axis=1), flags.shape[1])
+    return np.asarray(np.where(flags[:, -1], flags.argmax(axis=1), flags.shape[1]))

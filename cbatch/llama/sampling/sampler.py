@@ -18,7 +18,7 @@ from cbatch.types import SamplingParams
 
 
 def check_sampling(sampling: SamplingParams, n_vocab: int) -> None:
-    """Raises `ParameterError` where the parameters don't fit a vocabulary of `n_vocab` tokens; `Sampler` relies on it."""
+    """Raises `ParameterError` for parameters that don't fit a vocabulary of `n_vocab` tokens; `Sampler` relies on it."""
     for token, _ in sampling.logit_bias:
         if token >= n_vocab:
             raise ParameterError(

@@ -1,6 +1,6 @@
 """Random numbers without state: a function of a stream's seed and a position in it. Knows nothing of sampling.
 
-Because nothing is carried from draw to draw, a row's numbers can't depend on its neighbours, on preemption or on batch order.
+Nothing is carried from draw to draw, so a row's numbers can't depend on its neighbours, preemption or batch order.
 """
 
 from __future__ import annotations

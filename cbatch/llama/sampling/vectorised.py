@@ -1,7 +1,8 @@
 """Sampling many rows at once with top-k, top-p, min-p and temperature. Knows no requests and no history.
 
-The full softmax over a vocabulary is avoided: some hundred best tokens are sorted, the rest is only summed, in float32
-with a bound of its error. Where the bound leaves the choice open, the row is done again with more tokens, at last with all.
+A sorted softmax over the vocabulary is avoided: some hundred best tokens are sorted, the rest is only summed, in
+float32 with a bound of its error. Where the bounds leave the choice open, the row is done again with more tokens, at
+last with all of them.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def patched(
     row: npt.NDArray[np.float32], sampling: SamplingParams, prompt: list[int], output: list[int]
 ) -> npt.NDArray[np.float32]:
     """Bias and penalties, token by token over the whole vocabulary; rounded to float32 after each of the two."""
-    out = row.copy()
+    out = np.array(row)
     for token, bias in sampling.logit_bias:
         out[token] = np.float32(float(out[token]) + bias)
     for token in range(row.size):

@@ -34,7 +34,7 @@ def test_small_vocabularies(logits: npt.NDArray[np.float32], k: int) -> None:
     check(logits, list(range(len(logits))), k)
 
 
-@pytest.mark.parametrize("n_vocab", [1024, 2053, 4999, 8191, 50_257])
+@pytest.mark.parametrize("n_vocab", [1024, 2053, 4999, 8192, 50_257, 140_001])
 @pytest.mark.parametrize("k", [1, 5, 40, 300, 10**6])
 @pytest.mark.parametrize("ties", [False, True])
 def test_folded_vocabularies(n_vocab: int, k: int, ties: bool) -> None:

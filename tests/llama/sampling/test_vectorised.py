@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cbatch.llama.sampling import vectorised
+from cbatch.llama.sampling import candidates, vectorised
 from cbatch.llama.sampling.draw import FAILED, KNOB, knob
 from cbatch.llama.sampling.vectorised import sample_rows
 from cbatch.types import SamplingParams
@@ -51,7 +51,7 @@ def logits_of(shape: str, n_vocab: int, seed: int) -> npt.NDArray[np.float32]:
 def sample(logits: npt.NDArray[np.float32], sampling: list[SamplingParams], u: list[float]) -> list[int]:
     knobs = np.array([knob(s, logits.shape[1], x) for s, x in zip(sampling, u, strict=True)], dtype=KNOB)
     with np.errstate(over="ignore", invalid="ignore"):
-        return sample_rows(logits, list(range(len(logits))), knobs).tolist()
+        return [int(token) for token in sample_rows(logits, list(range(len(logits))), knobs)]
 
 
 rows_strategy = st.lists(st.tuples(shapes, st.integers(0, 2**32), params, us), min_size=1, max_size=4)
@@ -91,7 +91,7 @@ def test_agrees_over_many_draws_from_one_distribution(temperature: float, top_p:
 
 def test_every_width_is_used_and_the_first_mostly_suffices(monkeypatch: pytest.MonkeyPatch) -> None:
     widths: list[tuple[int, int]] = []
-    largest = vectorised.largest
+    largest = candidates.largest
 
     def spy(logits: npt.NDArray[np.float32], rows: list[int], k: int) -> object:
         widths.append((k, len(rows)))
