@@ -39,12 +39,12 @@ def sample_row(row: Logits, sampling: SamplingParams, u: float) -> int:
 
 def survivors(row: Logits, sampling: SamplingParams) -> Ints:
     """Ids that top_k, typical_p, top_p and min_p leave of `row`, float32[n_vocab] with a finite maximum; never none."""
-    below_max = row - row.max()
-    ids = np.flatnonzero(below_max >= -_FARTHEST)
+    candidates = chosen(row, np.flatnonzero(row - row.max() >= -_FARTHEST))
+    ids, logits = candidates.ids[0], candidates.logits[0]
     data = np.zeros(ids.size, dtype=_TOKEN_DATA)
-    data["id"], data["logit"] = ids, below_max[ids]
+    data["id"], data["logit"] = ids, logits - logits[0]
     array = C.llama_token_data_array(
-        data=data.ctypes.data_as(C.llama_token_data_p), size=data.size, selected=-1, sorted=False
+        data=data.ctypes.data_as(C.llama_token_data_p), size=data.size, selected=-1, sorted=True
     )
     with _chain(sampling) as chain:
         C.llama_sampler_apply(chain, ctypes.byref(array))

@@ -30,7 +30,7 @@ UNDECIDED = -2
 
 _LOWEST_TEMPERATURE = 1e-6
 """Colder is taken as this: only logits within 1e-4 of the largest could tell, and float32 can hold the quotients."""
-ROUNDING = 1e-10
+ROUNDING = 1e-9
 """Relative; more than two orders of summing 10**6 float64 terms can differ by."""
 UNKNOWN = 1e300
 """A bound that isn't known: more than any sum."""
@@ -105,17 +105,16 @@ def _kept_beyond(
     """The bounds for rows that keep more tokens than are known.
 
     `last` is a = (logit - max) of the last candidate; `kept` and `nucleus` are the candidates' sums at the row's
-    temperature and at 1. Let m be what the kept tokens beyond it add to the nucleus's sum: from
-    `top_p` of the whole less the candidates' sum up to that and the token which crosses it. Each adds
-    exp(a' / T) = exp(a') exp(a' (1 / T - 1)), a' <= a, so together they add at most (T <= 1) or at least (T >= 1)
-    m exp(a (1 / T - 1)). The least is 0 for T < 1 or where min-p may end first; the most isn't known for T > 1.
+    temperature T and at 1. Let m be what the kept tokens after it add at 1: they make up the rest to `top_p` of the
+    whole, and the crossing token goes beyond that by at most exp(a). At T < 1 each adds
+    exp(a' / T) = exp(a') exp(a' (1 / T - 1)) with a' <= a, so together at most m exp(a (1 / T - 1)). At T > 1 the most
+    isn't known; the least is that at 1, unless min-p may end first.
     """
     temperature = knobs["temperature"]
-    stretch = np.exp(last * (1 / temperature - 1))
     m_low = np.maximum(0.0, knobs["top_p"] * low - nucleus)
     m_high = np.maximum(0.0, knobs["top_p"] * high - nucleus) + np.exp(last)
-    at_least = np.where((temperature >= 1) & (knobs["log_min_p"] == -np.inf), m_low * stretch, 0.0)
-    at_most = np.where((temperature <= 1) & (high < UNKNOWN), m_high * stretch, UNKNOWN)
+    at_least = np.where((temperature >= 1) & (knobs["log_min_p"] == -np.inf), m_low, 0.0)
+    at_most = np.where((temperature <= 1) & (high < UNKNOWN), m_high * np.exp(last * (1 / temperature - 1)), UNKNOWN)
     free = without_cuts(knobs)
     return (
         np.where(free, low, (kept + at_least) * (1 - ROUNDING)),

@@ -18,7 +18,7 @@ from cbatch.types import SamplingParams
 
 
 def check_sampling(sampling: SamplingParams, n_vocab: int) -> None:
-    """Raises `ParameterError` for parameters that don't fit a vocabulary of `n_vocab` tokens; `Sampler` relies on it."""
+    """Raises `ParameterError` for a bias of a token the model lacks; `Sampler` relies on there being none."""
     for token, _ in sampling.logit_bias:
         if token >= n_vocab:
             raise ParameterError(
@@ -46,7 +46,7 @@ class Sampler:
         assert logits.flags.c_contiguous
         tokens = [FAILED] * len(seqs)
         drawn: list[int] = []
-        with np.errstate(over="ignore", invalid="ignore"):  # only broken rows overflow, and they are told apart
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is never drawn, or its row fails
             for i, seq in enumerate(seqs):
                 sampling = seq.request.sampling
                 if has_patch(sampling):

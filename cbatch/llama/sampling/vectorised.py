@@ -19,7 +19,7 @@ _WIDTHS = (512, 2048, 8192)
 _TAIL_ERROR = 1e-5
 """Relative error bound of a float32 sum of exponentials, for up to 10**6 terms.
 
-Rounding of an exponent a is at most 1.2e-7 |a|, and terms beyond |a| = 40 don't count beside the maximum's 1; exp is
+Rounding of an exponent a is at most 1.8e-7 |a|, and terms beyond |a| = 40 don't count beside the maximum's 1; exp is
 good to 2.5e-7, pairwise summation to 2e-6.
 """
 _TAIL_FLOOR = 1e-11

@@ -77,11 +77,13 @@ def test_agrees_with_the_definition_on_large_vocabularies(
 
 @pytest.mark.parametrize("temperature", [0.7, 1.0, 1.4])
 @pytest.mark.parametrize("top_p", [0.6, 0.95, 0.9999, 1.0])
-@pytest.mark.parametrize("min_p", [0.0, 1e-4])
-def test_agrees_over_many_draws_from_one_distribution(temperature: float, top_p: float, min_p: float) -> None:
+@pytest.mark.parametrize(("min_p", "top_k"), [(0.0, 0), (1e-4, 0), (0.0, 1500)])
+def test_agrees_over_many_draws_from_one_distribution(
+    temperature: float, top_p: float, min_p: float, top_k: int
+) -> None:
     """Every u takes its own turn through bounds and fallbacks; a Zipf tail makes all of them happen."""
     n, n_vocab = 128, 8192
-    sampling = SamplingParams(temperature=temperature, top_p=top_p, min_p=min_p)
+    sampling = SamplingParams(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     row = logits_of("zipf", n_vocab, 3)
     u = np.random.default_rng(0).random(n).tolist()
     ids = reference.kept(row, sampling)

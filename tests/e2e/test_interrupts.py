@@ -1,0 +1,57 @@
+"""Ctrl-C once and twice, and SIGTERM: what is done stays, and the message says what is left."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.command import command, results, run_json, write_rows
+
+
+def start(tmp_path: Path, model: Path, max_tokens: int) -> subprocess.Popen[str]:
+    rows = write_rows(tmp_path / "rows.jsonl", [{"prompt": f"row {i}", "max_tokens": 2} for i in range(4)]
+                      + [{"prompt": f"row {i}", "max_tokens": max_tokens} for i in range(60)])  # fmt: skip
+    process = subprocess.Popen(
+        command("run", rows, "-m", model, "-t", 1, "--max-num-seqs", 2, "--ignore-eos", "-o", tmp_path / "out"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "out" / "steps.parquet").exists() and time.monotonic() < deadline:
+        if list((tmp_path / "out").glob(".steps*")):
+            break
+        time.sleep(0.05)
+    time.sleep(0.7)
+    return process
+
+
+def test_ctrl_c_once_finishes_what_runs(tmp_path: Path, tiny_model: Path) -> None:
+    process = start(tmp_path, tiny_model, max_tokens=1500)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "stopping" in err
+    answers = results(tmp_path / "out")
+    assert len(answers) >= 5
+    assert {row["output_tokens"] for row in answers} == {2, 1500}
+    assert f"{64 - len(answers)} rows are left" in out
+    assert run_json(tmp_path / "out")["status"] == "stopped"
+
+
+@pytest.mark.parametrize("signals", [(signal.SIGINT, signal.SIGINT), (signal.SIGTERM,)])
+def test_ctrl_c_twice_or_sigterm_stops_now(tmp_path: Path, tiny_model: Path, signals: tuple[signal.Signals, ...]) -> None:
+    process = start(tmp_path, tiny_model, max_tokens=1900)
+    for number in signals:
+        process.send_signal(number)
+        time.sleep(0.05)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    answers = results(tmp_path / "out")
+    assert [row["output_tokens"] for row in answers[:4]] == [2, 2, 2, 2]
+    assert f"{64 - len(answers)} rows are left" in out
+    assert run_json(tmp_path / "out")["status"] == "aborted"
