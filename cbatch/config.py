@@ -11,6 +11,9 @@ MAX_SEQS = 256
 """LLAMA_MAX_SEQ of llama.cpp: above it no context is created."""
 KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 KV_MODES = ("split", "unified")
+PRIORITIES = ("low", "normal", "medium", "high", "realtime")
+MAX_CPUS = 512
+"""GGML_MAX_N_THREADS."""
 FLASH_ATTN = ("auto", "on", "off")
 
 
@@ -67,10 +70,10 @@ class ContextConfig:
     """For K and V, or `K/V` such as `q8_0/bf16`."""
     flash_attn: str | None = None
     threads: int | None = None
-    cpu_mask: str | None = None
-    """CPU list such as `0-3,8`."""
+    cpus: tuple[int, ...] = ()
+    """CPUs to compute on, a thread bound to each; empty leaves it to the operating system."""
     priority: str = "normal"
-    """Of the compute threads: low, normal, medium, high, realtime."""
+    """Of the compute threads, one of `PRIORITIES`."""
 
     def __post_init__(self) -> None:
         if self.kv_mode not in KV_MODES:
@@ -83,6 +86,8 @@ class ContextConfig:
                     raise UsageError(
                         f"kv-type is {self.kv_type!r}: give one of {', '.join(KV_TYPES)}, or K/V such as q8_0/bf16"
                     )
+        if self.priority not in PRIORITIES:
+            raise UsageError(f"priority is {self.priority!r}: give one of {', '.join(PRIORITIES)}")
         if self.ubatch < 1:
             raise UsageError(f"ubatch is {self.ubatch}: give 1 or more")
         if self.cells_per_seq < 1:

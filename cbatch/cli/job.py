@@ -24,7 +24,7 @@ from cbatch.llama.model import Model
 from cbatch.llama.runner import LlamaRunner
 from cbatch.llama.tokenizer import Tokenizer
 from cbatch.metrics import RunAccumulator, RunSummary
-from cbatch.outputs import RunWriter, prepare_directory, write_run_json
+from cbatch.outputs import RunWriter, check_directory, prepare_directory, write_run_json
 from cbatch.report.progress import Progress
 from cbatch.report.summary import print_summary, summary_json
 from cbatch.report.view import View, choose_view
@@ -46,8 +46,7 @@ def run_job(options: RunOptions) -> int:
     rows = read_rows(options.inputs, defaults=options.sampling(), clock=clock)
     directory = options.directory()
     model_config, warning = parts.check_model(options)
-    if not options.force:
-        prepare_directory(directory, force=False)
+    check_directory(directory, options.force)
     with Model(model_config) as model:
         job = RunJob(options, directory, clock, model)
         with job.view as view:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from cbatch.cli.parse import parse_logit_bias, parse_loras, parse_tensor_split
+from cbatch.cli.parse import parse_cpu_list, parse_logit_bias, parse_loras, parse_tensor_split
 from cbatch.config import ContextConfig, ModelConfig, SchedulerConfig
 from cbatch.errors import UsageError
 from cbatch.types import SamplingParams
@@ -132,6 +132,6 @@ class RunOptions:
             kv_type=self.kv_type,
             flash_attn=self.flash_attn,
             threads=self.threads,
-            cpu_mask=self.cpu_mask,
+            cpus=parse_cpu_list(self.cpu_mask),
             priority=self.priority,
         )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cbatch.config import MAX_CPUS
 from cbatch.errors import UsageError
 
 
@@ -60,3 +61,19 @@ def parse_template_kwargs(value: str | None) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise UsageError(f"--template-kwargs is {value}: give a JSON object such as '{{\"key\": true}}'")
     return parsed
+
+
+def parse_cpu_list(text: str | None) -> tuple[int, ...]:
+    """`0-3,8` as (0, 1, 2, 3, 8)."""
+    if text is None:
+        return ()
+    cpus: set[int] = set()
+    for part in text.split(","):
+        low, dash, high = part.strip().partition("-")
+        if not low.isdecimal() or (dash and not high.isdecimal()):
+            raise UsageError(f"--cpu-mask {text}: give CPU numbers and ranges such as 0-3,8")
+        first, last = int(low), int(high or low)
+        if first > last or last >= MAX_CPUS:
+            raise UsageError(f"--cpu-mask {text}: {part.strip()} is no range of CPUs below {MAX_CPUS}")
+        cpus.update(range(first, last + 1))
+    return tuple(sorted(cpus))

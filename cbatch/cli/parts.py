@@ -11,7 +11,7 @@ from cbatch.config import ContextConfig, ModelConfig
 from cbatch.errors import UsageError
 from cbatch.llama import machine
 from cbatch.llama.chat import load_template
-from cbatch.llama.encode import Encoder
+from cbatch.llama.encode import Encoder, check_tokens
 from cbatch.llama.gguf_file import check_model_files
 from cbatch.llama.locate import resolve_model
 from cbatch.llama.memory import KV_SHARE, kv_bytes_per_cell, within_memory
@@ -30,7 +30,8 @@ def check_model(options: RunOptions) -> tuple[ModelConfig, str | None]:
 
 
 def make_encoder(options: RunOptions, model: Model, tokenizer: Tokenizer) -> Encoder:
-    """Raises `UsageError` for a template that can't be read or parsed."""
+    """Raises `UsageError` for a template that can't be read or parsed, `ParameterError` for tokens not in the model."""
+    check_tokens(options.sampling(), model.n_vocab)
     kwargs = parse_template_kwargs(options.template_kwargs)
     return Encoder(
         model,

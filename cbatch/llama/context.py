@@ -54,8 +54,8 @@ class Context:
         self.memory: Any = C.llama_get_memory(self.handle)
         self._read_back()
         self._apply_loras()
-        if config.cpu_mask is not None or config.priority != "normal":
-            self._pool = ThreadPool(self.resolved.threads, cpu_mask=config.cpu_mask, priority=config.priority)
+        if config.cpus or config.priority != "normal":
+            self._pool = ThreadPool(self.resolved.threads, cpus=config.cpus, priority=config.priority)
             self._pool.attach(self.handle)
 
     def _create(self) -> Any:

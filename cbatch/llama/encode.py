@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 
+from cbatch.errors import ParameterError
 from cbatch.llama.chat import ChatTemplate, ChatTemplateError, ControlGuard, Messages, with_system
 from cbatch.llama.model import Model
 from cbatch.llama.tokenizer import Tokenizer
@@ -58,11 +59,11 @@ class Encoder:
             return RowFault(
                 row.ref, "no_chat_template", "the model has no chat template for messages: give --chat-template FILE"
             )
-        problem = self._foreign_token(row.sampling)
-        if problem is not None:
-            return RowFault(row.ref, "invalid_parameter", problem)
         try:
+            check_tokens(row.sampling, self._model.n_vocab)
             prompt = self._prompt(row)
+        except ParameterError as error:
+            return RowFault(row.ref, "invalid_parameter", str(error))
         except ChatTemplateError as error:
             return RowFault(row.ref, "chat_template_failed", str(error))
         except RecursionError:
@@ -100,14 +101,14 @@ class Encoder:
             return self._tokenizer.tokenize(self._template.render(messages), parse_special=True)
         return self._tokenizer.tokenize_pieces(self._guard.split(self._template.render, messages))
 
-    def _foreign_token(self, sampling: SamplingParams) -> str | None:
-        """A complaint about the first token id that the vocabulary doesn't have."""
-        named = [("logit_bias", token) for token, _ in sampling.logit_bias]
-        named += [("stop_token_ids", token) for token in sampling.stop_token_ids]
-        for name, token in named:
-            if token >= self._model.n_vocab:
-                return f"{name} names token {token}: the model has tokens 0 to {self._model.n_vocab - 1}"
-        return None
+
+def check_tokens(sampling: SamplingParams, n_vocab: int) -> None:
+    """Raise `ParameterError` for a token id that a vocabulary of `n_vocab` lacks: sampling relies on that."""
+    named = [("logit_bias", token) for token, _ in sampling.logit_bias]
+    named += [("stop_token_ids", token) for token in sampling.stop_token_ids]
+    for name, token in named:
+        if token >= n_vocab:
+            raise ParameterError(f"{name} names token {token}: the model has tokens 0 to {n_vocab - 1}")
 
 
 def stream_seed(run_seed: int, row_id: str, row_seed: int | None) -> int:

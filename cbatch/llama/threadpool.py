@@ -9,19 +9,19 @@ import ctypes
 import os
 from typing import Any
 
+from cbatch.config import MAX_CPUS
 from cbatch.errors import EngineError, UsageError
 from cbatch.llama import lib
 
-PRIORITIES = {"low": -1, "normal": 0, "medium": 1, "high": 2, "realtime": 3}
+_PRIORITIES = {"low": -1, "normal": 0, "medium": 1, "high": 2, "realtime": 3}
 """enum ggml_sched_priority."""
-_MAX_THREADS = 512  # GGML_MAX_N_THREADS
 
 
 class _Params(ctypes.Structure):
     """struct ggml_threadpool_params of ggml.h."""
 
     _fields_ = (
-        ("cpumask", ctypes.c_bool * _MAX_THREADS),
+        ("cpumask", ctypes.c_bool * MAX_CPUS),
         ("n_threads", ctypes.c_int),
         ("prio", ctypes.c_int),
         ("poll", ctypes.c_uint32),
@@ -30,23 +30,9 @@ class _Params(ctypes.Structure):
     )
 
 
-def parse_cpu_list(text: str) -> list[int]:
-    """`0-3,8` as [0, 1, 2, 3, 8]. Raises `UsageError`."""
-    cpus: set[int] = set()
-    for part in text.split(","):
-        low, dash, high = part.strip().partition("-")
-        if not low.isdecimal() or (dash and not high.isdecimal()):
-            raise UsageError(f"cpu-mask is {text!r}: give CPU numbers and ranges such as 0-3,8")
-        first, last = int(low), int(high or low)
-        if first > last or last >= _MAX_THREADS:
-            raise UsageError(f"cpu-mask is {text!r}: {part.strip()} is no range of CPUs below {_MAX_THREADS}")
-        cpus.update(range(first, last + 1))
-    return sorted(cpus)
-
-
 def _check_permission(priority: str) -> None:
     """Refuse what ggml would only warn about, on every step. Raises `UsageError`."""
-    if PRIORITIES[priority] <= 0 or not hasattr(os, "sched_setscheduler"):
+    if _PRIORITIES[priority] <= 0 or not hasattr(os, "sched_setscheduler"):
         return
     policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
@@ -65,16 +51,14 @@ class ThreadPool:
     Attach it to a context; free it after the context.
     """
 
-    def __init__(self, threads: int, *, cpu_mask: str | None, priority: str) -> None:
-        if priority not in PRIORITIES:
-            raise UsageError(f"priority is {priority!r}: give one of {', '.join(PRIORITIES)}")
+    def __init__(self, threads: int, *, cpus: tuple[int, ...], priority: str) -> None:
         _check_permission(priority)
         params = _Params()
         lib.shared_library("ggml-base").ggml_threadpool_params_init(ctypes.byref(params), threads)
-        params.prio = PRIORITIES[priority]
-        for cpu in parse_cpu_list(cpu_mask) if cpu_mask is not None else ():
+        params.prio = _PRIORITIES[priority]
+        for cpu in cpus:
             params.cpumask[cpu] = True
-        params.strict_cpu = cpu_mask is not None
+        params.strict_cpu = bool(cpus)
         create = lib.shared_library("ggml-cpu").ggml_threadpool_new
         create.restype = ctypes.c_void_p
         self.handle: int | None = create(ctypes.byref(params))

@@ -23,6 +23,16 @@ def part_path(directory: Path, number: int) -> Path:
     return directory / RESULTS_FOLDER / f"part-{number:05d}.parquet"
 
 
+def check_directory(path: Path, force: bool) -> None:
+    """Raise `OutputError` for what `prepare_directory` would refuse, as far as can be told without touching `path`."""
+    if path.exists() and not path.is_dir():
+        raise OutputError(f"{path} is a file, and the output is a directory: give another name")
+    if not force and path.is_dir() and any(path.iterdir()):
+        raise OutputError(
+            f"{path} exists and isn't empty: give another directory, or --force to replace the results in it"
+        )
+
+
 def prepare_directory(path: Path, force: bool) -> None:
     """Make `path` a directory that can be written and holds no earlier run.
 
@@ -30,9 +40,9 @@ def prepare_directory(path: Path, force: bool) -> None:
     directory, can't be made or written, or isn't empty without `force`.
     """
     try:
-        _make(path)
-        if any(path.iterdir()):
-            _clear(path, force)
+        check_directory(path, force)
+        path.mkdir(parents=True, exist_ok=True)
+        _clear(path)
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as error:
@@ -41,17 +51,7 @@ def prepare_directory(path: Path, force: bool) -> None:
         ) from error
 
 
-def _make(path: Path) -> None:
-    if path.exists() and not path.is_dir():
-        raise OutputError(f"{path} is a file, and the output is a directory: give another name")
-    path.mkdir(parents=True, exist_ok=True)
-
-
-def _clear(path: Path, force: bool) -> None:
-    if not force:
-        raise OutputError(
-            f"{path} exists and isn't empty: give another directory, or --force to replace the results in it"
-        )
+def _clear(path: Path) -> None:
     for own in list(_own_files(path)):
         own.unlink()
     results = path / RESULTS_FOLDER

@@ -44,7 +44,9 @@ def test_ctrl_c_once_finishes_what_runs(tmp_path: Path, tiny_model: Path) -> Non
 
 
 @pytest.mark.parametrize("signals", [(signal.SIGINT, signal.SIGINT), (signal.SIGTERM,)])
-def test_ctrl_c_twice_or_sigterm_stops_now(tmp_path: Path, tiny_model: Path, signals: tuple[signal.Signals, ...]) -> None:
+def test_ctrl_c_twice_or_sigterm_stops_now(
+    tmp_path: Path, tiny_model: Path, signals: tuple[signal.Signals, ...]
+) -> None:
     process = start(tmp_path, tiny_model, max_tokens=1900)
     for number in signals:
         process.send_signal(number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def test_everything_is_written_and_agrees(rows: Path, tiny_model: Path) -> None:
 def test_slots_are_refilled_in_the_step_after_they_free(rows: Path, tiny_model: Path) -> None:
     assert cbatch("run", rows, "-m", tiny_model, "-t", 1, "--max-num-seqs", 8, "-q").code == 0
     steps = table(Path(f"{rows}.cbatch") / "steps.parquet")
-    for step, following in zip(steps, steps[1:], strict=False):
+    for step, following in pairwise(steps):
         assert following["admitted"] == min(step["waiting"], step["finished"])
         assert following["slots_busy"] == step["slots_busy"] - step["finished"] + following["admitted"]
 
@@ -84,7 +85,9 @@ def test_faulty_rows_cost_no_other_row(tmp_path: Path, tiny_model: Path) -> None
 
 
 def test_standard_input_in_and_openai_lines_out(tmp_path: Path, tiny_model: Path) -> None:
-    lines = b'"one"\n{"prompt": "two", "id": "b"}\n{"messages": [{"role": "user", "content": "three"}]}\n{"prompt": ""}\n'
+    lines = (
+        b'"one"\n{"prompt": "two", "id": "b"}\n{"messages": [{"role": "user", "content": "three"}]}\n{"prompt": ""}\n'
+    )
     ran = cbatch(
         "run", "-", "-m", tiny_model, "-t", 1, "-o", tmp_path / "out", "--output-format", "jsonl", "--max-tokens", 3,
         stdin=lines,
@@ -125,7 +128,9 @@ def test_a_later_longer_row_makes_the_context_grow(tmp_path: Path, tiny_model: P
 
 
 def test_a_fixed_context_makes_longer_rows_error_rows(tmp_path: Path, tiny_model: Path) -> None:
-    rows = write_rows(tmp_path / "r.jsonl", [{"prompt": "a" * 300, "max_tokens": 1}, {"prompt": "b", "max_tokens": 999}])
+    rows = write_rows(
+        tmp_path / "r.jsonl", [{"prompt": "a" * 300, "max_tokens": 1}, {"prompt": "b", "max_tokens": 999}]
+    )
     ran = cbatch("run", rows, "-m", tiny_model, "-t", 1, "--raw", "--ctx", 256, "--ignore-eos")
     assert ran.code == 3
     long, cut = results(Path(f"{rows}.cbatch"))
@@ -144,7 +149,7 @@ def test_a_fixed_context_makes_longer_rows_error_rows(tmp_path: Path, tiny_model
         (("ROWS", "--kv", "both"), "kv mode is 'both'"),
         (("ROWS", "--kv-type", "q9"), "kv-type is 'q9'"),
         (("ROWS", "--max-num-seqs", "999"), "max_num_seqs is 999"),
-        (("ROWS", "--cpu-mask", "x", "-m", "TINY"), "cpu-mask is 'x'"),
+        (("ROWS", "--cpu-mask", "x", "-m", "TINY"), "--cpu-mask x"),
         (("ROWS", "--priority", "asap", "-m", "TINY"), "priority is 'asap'"),
         (("ROWS", "--lora", "a.gguf:x", "-m", "TINY"), "--lora a.gguf:x"),
         (("ROWS", "--lora", "a.gguf", "-m", "TINY"), "a.gguf"),

@@ -43,7 +43,9 @@ def answer(engine: Engine, requests: Iterable[Request]) -> dict[str, RequestOutp
     return outputs
 
 
-def prompts(count: int, *, vocab: int, shortest: int = 3, longest: int = 90, seed: int = 0) -> list[np.ndarray[Any, Any]]:
+def prompts(
+    count: int, *, vocab: int, shortest: int = 3, longest: int = 90, seed: int = 0
+) -> list[np.ndarray[Any, Any]]:
     """Random prompts of mixed lengths."""
     rng = np.random.default_rng(seed)
     return [rng.integers(0, vocab, rng.integers(shortest, longest + 1)).astype(np.int32) for _ in range(count)]

@@ -17,7 +17,6 @@ from cbatch.llama.context import Context
 from cbatch.llama.memory import kv_bytes_per_cell, within_memory
 from cbatch.llama.model import Model
 from cbatch.llama.runner import LlamaRunner
-from cbatch.llama.threadpool import parse_cpu_list
 from cbatch.llama.tiny import write_tiny_lora
 from cbatch.types import FinishReason, Request, SamplingParams
 from tests.llama.running import answer, llama_engine, requests
@@ -173,16 +172,9 @@ def test_adapters_that_cannot_be_used_are_refused(tiny_model: Path, tmp_path: Pa
 
 
 def test_a_thread_pool_with_a_mask_computes_the_same(tiny: Model, alone: dict[str, list[int]]) -> None:
-    with llama_engine(tiny, max_num_seqs=8, cpu_mask="0", priority="low", **EXACT) as (engine, _):
+    with llama_engine(tiny, max_num_seqs=8, cpus=(0,), priority="low", **EXACT) as (engine, _):
         outputs = answer(engine, requests(8))
     assert all(output.token_ids.tolist() == alone[name] for name, output in outputs.items())
-
-
-def test_cpu_lists() -> None:
-    assert parse_cpu_list("0-3,8") == [0, 1, 2, 3, 8]
-    for wrong in ("", "a", "3-1", "1-", "-1", "0,512"):
-        with pytest.raises(UsageError, match="cpu-mask"):
-            parse_cpu_list(wrong)
 
 
 def test_contexts_that_cannot_be_made_say_why(tiny: Model) -> None:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from cbatch.llama.sampling.draw import FAILED
-from cbatch.llama.sampling.sampler import Sampler, check_sampling
+from cbatch.llama.sampling.sampler import Sampler
 
-__all__ = ["FAILED", "Sampler", "check_sampling"]
+__all__ = ["FAILED", "Sampler"]

@@ -7,23 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from cbatch.engine.sequence import Sequence
-from cbatch.errors import ParameterError
 from cbatch.llama.sampling.candidates import Logits
 from cbatch.llama.sampling.chain import sample_row
 from cbatch.llama.sampling.draw import FAILED, KNOB, knob
 from cbatch.llama.sampling.penalties import Patch, has_patch
 from cbatch.llama.sampling.stream import uniform
 from cbatch.llama.sampling.vectorised import sample_rows
-from cbatch.types import SamplingParams
-
-
-def check_sampling(sampling: SamplingParams, n_vocab: int) -> None:
-    """Raises `ParameterError` for a bias of a token the model lacks; `Sampler` relies on there being none."""
-    for token, _ in sampling.logit_bias:
-        if token >= n_vocab:
-            raise ParameterError(
-                f"logit_bias names token {token}, but the model's tokens go up to {n_vocab - 1}: give an id it has"
-            )
 
 
 class Sampler:

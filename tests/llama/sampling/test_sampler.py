@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbatch.engine.sequence import Sequence
-from cbatch.errors import ParameterError
-from cbatch.llama.sampling import FAILED, Sampler, check_sampling
+from cbatch.llama.sampling import FAILED, Sampler
 from cbatch.types import Request, SamplingParams
 from tests.llama.sampling import reference
 
@@ -133,9 +132,3 @@ def test_a_bias_of_minus_100_is_no_ban() -> None:
 
 def test_no_rows() -> None:
     assert Sampler(10).sample(np.zeros((0, 10), dtype=np.float32), []) == []
-
-
-def test_a_bias_for_a_token_that_the_model_lacks_is_refused() -> None:
-    check_sampling(SamplingParams(logit_bias=((9, 1.0),)), 10)
-    with pytest.raises(ParameterError, match="token 10, but the model's tokens go up to 9"):
-        check_sampling(SamplingParams(logit_bias=((10, 1.0),)), 10)
