@@ -1,3 +1,23 @@
-"""cbatch."""
+"""Offline batch inference and load replay on a continuous batcher over llama.cpp, inside one process.
+
+    from cbatch import Engine, Request, SamplingParams
+    from cbatch.llama.local import LocalModel
+
+    with LocalModel("smollm2", max_num_seqs=8) as model:
+        engine = Engine(model.runner)
+        for i, question in enumerate(["What is the capital of France?", "What is 2 + 2?"]):
+            engine.add(model.request(str(i), question, SamplingParams(max_tokens=16)))
+        for output in engine:  # finished requests, in order of completion
+            print(output.id, output.text, output.finish_reason.value)
+
+`Request` takes token ids, for whoever brings a tokenizer or a `cbatch.engine.Runner` of their own.
+"""
+
+from __future__ import annotations
+
+from cbatch.engine import Engine
+from cbatch.types import FinishReason, Request, RequestOutput, SamplingParams
+
+__all__ = ["Engine", "FinishReason", "Request", "RequestOutput", "SamplingParams"]
 
 __version__ = "0.1.0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cbatch.clock import Clock, WallClock
+from cbatch.clock import Clock
 from cbatch.config import SchedulerConfig
 from cbatch.engine.runner import Runner, StepPlan, StepResult
 from cbatch.engine.scheduler import Load, Scheduler
@@ -21,12 +21,13 @@ class Engine:
         for output in engine:      # finished requests, in order of completion
             print(output.id, output.text)
 
-    Requests may be added at any time between steps, also while iterating.
+    Requests may be added at any time between steps, also while iterating. Times are the runner's clock's, unless
+    another clock is given.
     """
 
     def __init__(self, runner: Runner, config: SchedulerConfig | None = None, clock: Clock | None = None) -> None:
         self.runner = runner
-        self.clock: Clock = clock if clock is not None else WallClock()
+        self.clock = clock if clock is not None else runner.clock
         self.scheduler = Scheduler(config if config is not None else SchedulerConfig(), runner.capacity)
         self.last_step: StepRecord | None = None
         """What the last step did and where its time went; None if it had nothing to run."""

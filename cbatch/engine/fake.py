@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cbatch.clock import VirtualClock
+from cbatch.clock import Clock, VirtualClock
 from cbatch.engine.runner import Capacity, Failed, Sampled, StepPlan, StepResult, Work
 from cbatch.engine.sequence import Sequence
 
@@ -43,7 +43,8 @@ class FakeRunner:
     ) -> None:
         total = max_num_seqs * cells_per_seq if total_cells is None else total_cells
         self._capacity = Capacity(max_num_seqs, cells_per_seq, total)
-        self.clock = clock if clock is not None else VirtualClock()
+        self._time = clock if clock is not None else VirtualClock()
+        self.clock: Clock = self._time
         self.next_token = next_token
         self.cost_ns = cost_ns
         self.faults = faults if faults is not None else {}
@@ -62,7 +63,7 @@ class FakeRunner:
             self._cells.pop(slot, None)
         prefill_tokens = sum(work.length for work in plan.prefills)
         duration = self.cost_ns(len(plan.decodes), prefill_tokens)
-        self.clock.advance(duration)
+        self._time.advance(duration)
         result = StepResult(calls=1)
         if plan.prefills:
             result.prefill_call_ns = duration

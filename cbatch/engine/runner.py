@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from cbatch.clock import Clock
 from cbatch.engine.sequence import Sequence
 from cbatch.types import Tokens
 
@@ -87,10 +88,15 @@ class Capacity:
     """Most cells one sequence may fill."""
     total_cells: int
     """Of all slots together; below max_num_seqs * cells_per_seq where slots share a pool."""
+    max_batched_tokens: int = 2**31 - 1
+    """Most tokens of a plan."""
 
 
 class Runner(Protocol):
     """Computes plans. One thread calls it; `abort` may be called from any."""
+
+    clock: Clock
+    """Of the times in results."""
 
     @property
     def capacity(self) -> Capacity: ...

@@ -43,6 +43,7 @@ class Scheduler:
         """Take over a new context. No sequence may be running; its slots are all empty."""
         assert not self.running
         self.num_slots = min(self.config.max_num_seqs, capacity.max_num_seqs)
+        self.budget = min(self.config.max_num_batched_tokens, capacity.max_batched_tokens)
         self.kv = KVManager(capacity)
         self.kv_used_after_step = 0
         """Cells filled when the last step ended, before its finished sequences gave theirs back."""
@@ -70,7 +71,7 @@ class Scheduler:
     def schedule(self, now_ns: int) -> StepPlan:
         """Admit what fits, then share out the token budget."""
         admitted = self._admit(now_ns)
-        budget = self.config.max_num_batched_tokens
+        budget = self.budget
         decodes, prompts = [], []
         for seq in self.running:
             if seq.num_computed >= seq.num_prompt and seq.num_pending == 1:

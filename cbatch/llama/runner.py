@@ -38,7 +38,7 @@ class LlamaRunner:
         self.model = model
         self.context = Context(model, config)
         self._tokenizer = tokenizer
-        self._clock = clock
+        self.clock = clock
         self._max_cells = max_cells
         self._sampler = Sampler(model.n_vocab)
         self._texts: dict[Sequence, TextStream] = {}
@@ -53,7 +53,8 @@ class LlamaRunner:
     @property
     def capacity(self) -> Capacity:
         context = self.context
-        return Capacity(context.resolved.max_num_seqs, context.cells_per_seq, context.total_cells)
+        resolved = context.resolved
+        return Capacity(resolved.max_num_seqs, context.cells_per_seq, context.total_cells, resolved.batch)
 
     def run(self, plan: StepPlan) -> StepResult:
         result = StepResult()
@@ -65,15 +66,15 @@ class LlamaRunner:
 
     def _execute(self, call: Call, result: StepResult) -> None:
         batch = self._batch.fill(call.works)
-        start = self._clock.now_ns()
+        start = self.clock.now_ns()
         code = self.context.decode(batch)
-        end = self._clock.now_ns()
+        end = self.clock.now_ns()
         _add_time(result, call.kind, end - start)
         result.calls += 1
         if code == _OK:
             self._fatal_in_a_row = 0
             self._sample(call.works, result)
-            result.sample_ns += self._clock.now_ns() - end
+            result.sample_ns += self.clock.now_ns() - end
         elif code == _ABORTED or self._aborted:
             raise Interrupted("stopped inside a decode call")
         else:
@@ -84,7 +85,7 @@ class LlamaRunner:
         if not seqs:
             return
         tokens = self._sampler.sample(self.context.logits(len(seqs)), seqs)
-        now = self._clock.now_ns()
+        now = self.clock.now_ns()
         for seq, token in zip(seqs, tokens, strict=True):
             if token < 0:
                 result.failed.append(Failed(seq, "the model gave no usable logits (NaN): the weights may be damaged"))

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from cbatch.clock import VirtualClock
 from cbatch.config import SchedulerConfig
 from cbatch.engine import Engine, FakeRunner
 from cbatch.types import Request, SamplingParams
@@ -26,5 +25,5 @@ def request(request_id: str, prompt: int = 4, max_tokens: int = 3, **fields: Any
 def engine(runner: FakeRunner | None = None, **config: Any) -> tuple[Engine, FakeRunner]:
     """An engine on a fake runner and its virtual clock."""
     if runner is None:
-        runner = FakeRunner(max_num_seqs=config.get("max_num_seqs", 4), clock=VirtualClock())
-    return Engine(runner, SchedulerConfig(**{"max_num_seqs": 4, **config}), runner.clock), runner
+        runner = FakeRunner(max_num_seqs=config.get("max_num_seqs", 4))
+    return Engine(runner, SchedulerConfig(**{"max_num_seqs": 4, **config})), runner
