@@ -64,7 +64,7 @@ class RunOptions:
     kv_type: str | None
     flash_attn: str | None
     threads: int | None
-    cpu_mask: str | None
+    cpu_mask: str
     priority: str
     ubatch: int
     gpu_layers: int
@@ -132,6 +132,6 @@ class RunOptions:
             kv_type=self.kv_type,
             flash_attn=self.flash_attn,
             threads=self.threads,
-            cpus=parse_cpu_list(self.cpu_mask),
+            cpus=parse_cpu_list(self.cpu_mask) or (),
             priority=self.priority,
         )

@@ -63,15 +63,15 @@ def parse_template_kwargs(value: str | None) -> dict[str, Any]:
     return parsed
 
 
-def parse_cpu_list(text: str | None) -> tuple[int, ...]:
-    """`0-3,8` as (0, 1, 2, 3, 8)."""
-    if text is None:
-        return ()
+def parse_cpu_list(text: str) -> tuple[int, ...] | None:
+    """`0-3,8` as (0, 1, 2, 3, 8), `none` as (), `auto` as None."""
+    if text in ("auto", "none"):
+        return None if text == "auto" else ()
     cpus: set[int] = set()
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")
         if not low.isdecimal() or (dash and not high.isdecimal()):
-            raise UsageError(f"--cpu-mask {text}: give CPU numbers and ranges such as 0-3,8")
+            raise UsageError(f"--cpu-mask {text}: give CPU numbers and ranges such as 0-3,8, or auto or none")
         first, last = int(low), int(high or low)
         if first > last or last >= MAX_CPUS:
             raise UsageError(f"--cpu-mask {text}: {part.strip()} is no range of CPUs below {MAX_CPUS}")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from cbatch.cli.options import RunOptions
-from cbatch.cli.parse import parse_template_kwargs
+from cbatch.cli.parse import parse_cpu_list, parse_template_kwargs
 from cbatch.cli.sizing import padded, size_context
 from cbatch.config import ContextConfig, ModelConfig
 from cbatch.errors import UsageError
@@ -59,13 +60,28 @@ def most_cells(options: RunOptions, model: Model) -> int:
     return padded(options.ctx) if options.ctx is not None else model.n_ctx_train
 
 
+def place_threads(options: RunOptions, config: ContextConfig) -> ContextConfig:
+    """With `--cpu-mask auto`, bind a thread to each CPU where there is one for every CPU that we may use.
+
+    Compute threads wait for one another by spinning, hundreds of times a step. While other programs run, the operating
+    system may put two of them on one CPU, and each wait then lasts a time slice: 60 against 118 decoded tokens/s with one
+    busy process beside two threads (tests/benchmarks/bench_contention.py). Where CPUs are left over, another process may be bound to the same ones, so
+    nothing is bound.
+    """
+    if parse_cpu_list(options.cpu_mask) is not None:
+        return config
+    threads = config.threads if config.threads is not None else machine.default_threads()
+    cpus = machine.allowed_cpus()
+    return replace(config, cpus=cpus) if 1 < threads == len(cpus) else config
+
+
 def size_for_rows(options: RunOptions, model: Model, window: Sequence[Job], *, all_read: bool) -> ContextConfig:
     """The context for these first rows, within memory: with fewer slots where there isn't enough for all.
 
     Raises `UsageError` where not even one slot fits.
     """
     wanted = size_context(
-        options.context_config(),
+        place_threads(options, options.context_config()),
         window,
         all_read=all_read,
         fixed=options.ctx is not None,

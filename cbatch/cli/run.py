@@ -102,8 +102,13 @@ def run(
         int | None, Option("--threads", "-t", help="[default: physical cores]", rich_help_panel=_ENGINE)
     ] = None,
     cpu_mask: Annotated[
-        str | None, Option(metavar="LIST", help="CPUs to compute on, such as 0-3,8.", rich_help_panel=_ENGINE)
-    ] = None,
+        str,
+        Option(
+            metavar="LIST",
+            help="CPUs to bind threads to, such as 0-3,8; auto binds where every CPU has a thread; none.",
+            rich_help_panel=_ENGINE,
+        ),
+    ] = "auto",
     priority: Annotated[
         str, Option(help="Of the compute threads: low, normal, medium, high, realtime.", rich_help_panel=_ENGINE)
     ] = "normal",

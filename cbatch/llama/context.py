@@ -35,6 +35,7 @@ class ResolvedContext:
     ubatch: int
     batch: int
     threads: int
+    cpus: tuple[int, ...]
     offloaded: bool
 
 
@@ -160,5 +161,6 @@ def resolve_context(model: Model, config: ContextConfig) -> ResolvedContext:
         ubatch=config.ubatch,
         batch=max(config.max_num_batched_tokens, config.ubatch),
         threads=config.threads if config.threads is not None else machine.default_threads(),
+        cpus=config.cpus,
         offloaded=offloaded,
     )

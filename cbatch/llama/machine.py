@@ -113,6 +113,11 @@ def default_threads(root: Path = ROOT) -> int:
     return cores if quota is None else max(1, min(cores, int(quota)))
 
 
+def allowed_cpus() -> tuple[int, ...]:
+    """CPUs that this thread may run on; empty where the system doesn't tell (macOS)."""
+    return tuple(sorted(os.sched_getaffinity(0))) if sys.platform == "linux" else ()
+
+
 def available_memory(root: Path = ROOT) -> int:
     """Bytes that can be allocated before the machine swaps or the container's limit kills."""
     machine = int(psutil.virtual_memory().available)

@@ -141,7 +141,8 @@ class LlamaRunner:
     def grow(self, cells_per_seq: int) -> Capacity:
         if cells_per_seq > self._max_cells:
             return self.capacity
-        old = self.context.config
+        # the first context's threads: by now this thread may be bound to one CPU, and would be counted with one core
+        old = replace(self.context.config, threads=self.context.resolved.threads)
         per_cell = kv_bytes_per_cell(self.model, old)
         self.context.close()
         wanted = within_memory(

@@ -11,7 +11,8 @@ from cbatch.errors import UsageError
 
 
 def test_cpu_lists() -> None:
-    assert parse.parse_cpu_list(None) == ()
+    assert parse.parse_cpu_list("auto") is None
+    assert parse.parse_cpu_list("none") == ()
     assert parse.parse_cpu_list("0-3,8") == (0, 1, 2, 3, 8)
     for wrong in ("", "a", "3-1", "1-", "-1", "0,512"):
         with pytest.raises(UsageError, match="--cpu-mask"):
