@@ -64,9 +64,9 @@ def place_threads(options: RunOptions, config: ContextConfig) -> ContextConfig:
     """With `--cpu-mask auto`, bind a thread to each CPU where there is one for every CPU that we may use.
 
     Compute threads wait for one another by spinning, hundreds of times a step. While other programs run, the operating
-    system may put two of them on one CPU, and each wait then lasts a time slice: 60 against 118 decoded tokens/s with one
-    busy process beside two threads (tests/benchmarks/bench_contention.py). Where CPUs are left over, another process may be bound to the same ones, so
-    nothing is bound.
+    system may put two of them on one CPU, and each wait then lasts a time slice: 60 against 118 decoded tokens/s with
+    one busy process beside two threads (tests/benchmarks/bench_contention.py). Where CPUs are left over, another
+    process may be bound to the same ones, so nothing is bound.
     """
     if parse_cpu_list(options.cpu_mask) is not None:
         return config
