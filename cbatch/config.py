@@ -9,6 +9,8 @@ from cbatch.errors import UsageError
 
 MAX_SEQS = 256
 """LLAMA_MAX_SEQ of llama.cpp: above it no context is created."""
+CELLS_PAD = 256
+"""llama.cpp rounds the KV cells of a sequence up to a multiple of this."""
 KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 KV_MODES = ("split", "unified")
 PRIORITIES = ("low", "normal", "medium", "high", "realtime")
@@ -94,3 +96,13 @@ class ContextConfig:
             raise UsageError(f"ctx is {self.cells_per_seq}: give 1 or more")
         if self.threads is not None and self.threads < 1:
             raise UsageError(f"threads is {self.threads}: give 1 or more")
+        if self.threads is not None and 0 < len(self.cpus) < self.threads:
+            raise UsageError(
+                f"{self.threads} threads on {len(self.cpus)} CPUs would wait for one another: "
+                "give as many CPUs as threads, or fewer threads"
+            )
+
+
+def padded(cells: int) -> int:
+    """`cells` as llama.cpp will round it."""
+    return -(-cells // CELLS_PAD) * CELLS_PAD

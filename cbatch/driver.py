@@ -43,7 +43,7 @@ class Ending(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended, and how many rows that had been read were left without a result."""
+    """How a run ended, and how many rows that had left the feed are without a result."""
 
     ending: Ending
     rows_left: int
@@ -65,6 +65,7 @@ class Driver:
         self._backlog = backlog
         self._refs: dict[str, RowRef] = {}
         self._stopping = False
+        self._withdrawn = 0
         self.max_tokens_cut = 0
         """Requests whose max_tokens was cut to what the context holds."""
 
@@ -82,30 +83,28 @@ class Driver:
         try:
             return self._loop()
         except Interrupted:
-            return Outcome(Ending.ABORTED, len(self._refs))
+            return Outcome(Ending.ABORTED, self._withdrawn + len(self._refs))
 
     def _loop(self) -> Outcome:
-        left = 0
         while True:
             if self._stopping:
-                left += self._withdraw()
+                self._withdraw()
             else:
                 self._release()
             if self._engine.has_work:
                 self._step()
-            elif self._stopping:
-                return Outcome(Ending.STOPPED, left)
-            elif self._feed.exhausted:
+            elif self._feed.exhausted and not self._withdrawn:
                 self._feed.check()
                 return Outcome(Ending.COMPLETE, 0)
+            elif self._stopping:
+                return Outcome(Ending.STOPPED, self._withdrawn)
             else:
                 self._feed.wait(_POLL_S)
 
-    def _withdraw(self) -> int:
-        ids = self._engine.cancel_waiting()
-        for request_id in ids:
+    def _withdraw(self) -> None:
+        for request_id in self._engine.cancel_waiting():
             del self._refs[request_id]
-        return len(ids)
+            self._withdrawn += 1
 
     def _release(self) -> None:
         for job in self._feed.take(self._backlog - self._engine.num_waiting):

@@ -44,15 +44,19 @@ class LookAhead:
                 self._ended = True
                 self._changed.notify_all()
 
-    def first_window(self, patience_s: float) -> list[Job]:
-        """A look at the first jobs, which stay in the feed: a full window, or all there are.
+    def first_window(self, patience_s: float) -> tuple[list[Job], bool]:
+        """A look at the first jobs, which stay in the feed, and whether they are all: else it's a full window.
 
         A slow stream is waited for until its first job, and then `patience_s` more.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._ended or self._ready)
-            self._changed.wait_for(lambda: self._ended or len(self._ready) >= self._window, timeout=patience_s)
-            return list(self._ready)
+            self._changed.wait_for(lambda: self._over or self._ready)
+            self._changed.wait_for(lambda: self._over or len(self._ready) >= self._window, timeout=patience_s)
+            return list(self._ready), self._ended
+
+    @property
+    def _over(self) -> bool:
+        return self._ended or self._closed
 
     def take(self, limit: int) -> list[Job]:
         """Up to `limit` jobs that are ready; never waits."""
@@ -64,27 +68,23 @@ class LookAhead:
     def wait(self, timeout_s: float) -> None:
         """Sleep until a job is ready, the stream has ended, or the time is up."""
         with self._changed:
-            self._changed.wait_for(lambda: self._ended or self._ready, timeout=timeout_s)
+            self._changed.wait_for(lambda: self._over or self._ready, timeout=timeout_s)
 
     @property
     def num_ready(self) -> int:
+        """Jobs read and not taken."""
         return len(self._ready)
 
     @property
     def exhausted(self) -> bool:
-        """Whether the stream has ended and every job was taken."""
+        """Whether the stream has ended (or was closed) and every job was taken."""
         with self._changed:
-            return self._ended and not self._ready
+            return self._over and not self._ready
 
     def check(self) -> None:
         """Raise what broke the stream off, if anything did."""
         if self._error is not None:
             raise self._error
-
-    @property
-    def ended(self) -> bool:
-        """Whether the stream has been read to its end."""
-        return self._ended
 
     def close(self) -> None:
         """Stop reading ahead."""

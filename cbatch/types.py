@@ -240,7 +240,7 @@ class StepRecord:
     admitted: int
     """Sequences that got a slot in this step."""
     finished: int
-    """Sequences that ended in this step, failures included."""
+    """Sequences that ended in this step, those that failed in it included."""
     failed: int
     decode_seqs: int
     """Sequences that computed one token to extend their output."""

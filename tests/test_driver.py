@@ -128,7 +128,8 @@ def test_the_window_is_bounded_and_can_be_looked_at() -> None:
             yield job(number)
 
     feed = LookAhead(jobs(), window=7)
-    assert len(feed.first_window(patience_s=10)) == 7
+    window, all_read = feed.first_window(patience_s=10)
+    assert (len(window), all_read) == (7, False)
     assert read <= 8
     taken: list[Job] = []
     while not feed.exhausted:

@@ -27,7 +27,9 @@ class Interrupts:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
         self._old_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        self._old_handlers = {number: signal.signal(number, _nothing) for number in (signal.SIGINT, *_STOP_NOW)}
+        # nohup and shells' background jobs have signals ignored, and that stays so
+        heard = [n for n in (signal.SIGINT, *_STOP_NOW) if signal.getsignal(n) is not signal.SIG_IGN]
+        self._old_handlers = {number: signal.signal(number, _nothing) for number in heard}
         self._thread = threading.Thread(target=self._listen, name="interrupts", daemon=True)
         self._thread.start()
         return self
@@ -35,8 +37,9 @@ class Interrupts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # once interrupted, the process is about to end with its own exit code, which one more signal must not change
         for number, handler in self._old_handlers.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if self.received else handler)
         signal.set_wakeup_fd(self._old_fd)
         os.close(self._writer)
         self._thread.join()
@@ -48,7 +51,7 @@ class Interrupts:
                 self._take(signal.Signals(number))
 
     def _take(self, number: signal.Signals) -> None:
-        if number not in (signal.SIGINT, *_STOP_NOW):
+        if number not in self._old_handlers:
             return
         self.received.append(number)
         if number in _STOP_NOW or len(self.received) == 2:

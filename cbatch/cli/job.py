@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
@@ -13,11 +15,11 @@ import typer
 from cbatch.cli import parts
 from cbatch.cli.interrupts import Interrupts
 from cbatch.cli.options import RunOptions, Summary
-from cbatch.cli.record import complete, describe_run
+from cbatch.cli.record import describe_end, describe_run
 from cbatch.clock import WallClock
 from cbatch.driver import Driver, Ending, Outcome
 from cbatch.engine import Engine
-from cbatch.errors import CbatchError, RunFailed
+from cbatch.errors import CbatchError, Interrupted, RunFailed
 from cbatch.feed import LookAhead
 from cbatch.inputs import read_rows
 from cbatch.llama.model import Model
@@ -45,15 +47,16 @@ def run_job(options: RunOptions) -> int:
     clock = WallClock()
     rows = read_rows(options.inputs, defaults=options.sampling(), clock=clock)
     directory = options.directory()
-    model_config, warning = parts.check_model(options)
     check_directory(directory, options.force)
+    model_config, warning = parts.check_model(options)
     with Model(model_config) as model:
         job = RunJob(options, directory, clock, model)
-        with job.view as view:
-            if warning is not None:
-                view.message(warning)
-            job.run(rows)
-    return job.report()
+        with Interrupts(job.stop, job.abort):
+            with job.view as view:
+                if warning is not None:
+                    view.message(warning)
+                job.run(rows)
+            return job.report()
 
 
 class RunJob:
@@ -70,39 +73,63 @@ class RunJob:
         self.totals = RunAccumulator()
         self.notes: list[str] = [f"plain prompts: {self.encoder.applied}"]
         self.outcome: Outcome | None = None
+        self._driver: Driver | None = None
+        self._feed: LookAhead | None = None
+        self._stop_wanted = self._abort_wanted = False
         title = f"cbatch run  {model.description}"
-        self.view: View = choose_view(self.progress, quiet=options.quiet, is_terminal=sys.stderr.isatty(), title=title)
+        self.view: View = choose_view(
+            self.progress, quiet=options.quiet, is_terminal=sys.stderr is not None and sys.stderr.isatty(), title=title
+        )
 
     def run(self, rows: Iterable[Row | RowFault]) -> None:
         """Answer the rows, and leave what was finished on disk, however it ends."""
-        feed = LookAhead(self.progress.reading(parts.encode_rows(rows, self.encoder)))
-        with closing(feed):
-            window = feed.first_window(_PATIENCE_S)
-            context = parts.size_for_rows(self.options, self.model, window, all_read=feed.ended)
-            if context.max_num_seqs < self.options.max_num_seqs and not feed.ended:
-                self.notes.append(f"memory allows {context.max_num_seqs} slots of {context.cells_per_seq} KV cells")
+        self._feed = feed = LookAhead(self.progress.reading(parts.encode_rows(rows, self.encoder)))
+        with closing(self.encoder), closing(feed):
+            window, all_read = feed.first_window(_PATIENCE_S)
+            if self._stop_wanted:
+                raise Interrupted("stopped before any row was run; nothing was written")
+            context, note = parts.size_for_rows(self.options, self.model, window, all_read=all_read)
+            if note is not None:
+                self.notes.append(note)
             limit = parts.most_cells(self.options, self.model)
             grows_to = 0 if self.options.ctx is not None else limit
             runner = LlamaRunner(self.model, self.tokenizer, context, self.clock, max_cells=grows_to)
             with closing(runner):
-                self._drive(Engine(runner, self.options.scheduler_config(), self.clock), runner, feed, window, limit)
+                self._record(runner, feed, window, limit)
 
-    def _drive(self, engine: Engine, runner: LlamaRunner, feed: LookAhead, window: list[Job], limit: int) -> None:
+    def _record(self, runner: LlamaRunner, feed: LookAhead, window: list[Job], limit: int) -> None:
+        """Drive the run between the two writings of run.json."""
         prepare_directory(self.directory, self.options.force)
         record = describe_run(self.options, self.model, runner.context, self.encoder.applied)
         write_run_json(self.directory, record)
+
+        def end(status: str, error: str | None = None) -> None:
+            summary, notes = self.totals.summary(), self.notes
+            ended = describe_end(status, summary, context=runner.context, notes=notes, error=error)
+            write_run_json(self.directory, {**record, **ended})
+
+        try:
+            self._drive(runner, feed, window, limit)
+        except Exception as error:
+            known = isinstance(error, CbatchError)
+            end("failed", str(error) if known else traceback.format_exc())
+            reason = str(error) if known else f"unexpected {type(error).__name__}: {error} (see run.json)"
+            raise RunFailed(f"{reason}; what was finished is in {self.directory}") from error
+        assert self.outcome is not None
+        self.notes += self._findings(self.totals.summary(), feed)
+        end(self.outcome.ending.value)
+
+    def _drive(self, runner: LlamaRunner, feed: LookAhead, window: list[Job], limit: int) -> None:
+        engine = Engine(runner, self.options.scheduler_config())
         with self._writer(window) as writer:
-            driver = Driver(engine, feed, [writer, self.totals, self.progress], max_cells=limit)
-            try:
-                with Interrupts(lambda: self._stop(driver), driver.abort):
-                    self.outcome = driver.run()
-            except CbatchError as error:
-                writer.close()
-                write_run_json(self.directory, complete(record, "failed", self.totals.summary(), str(error)))
-                raise RunFailed(f"{error} (what was finished is in {self.directory})") from error
-        if driver.max_tokens_cut:
-            self.notes.append(f"{driver.max_tokens_cut} rows had max_tokens cut to what the context of {limit} holds")
-        write_run_json(self.directory, complete(record, self.outcome.ending.value, self.totals.summary(), None))
+            self._driver = Driver(engine, feed, [writer, self.totals, self.progress], max_cells=limit)
+            if self._stop_wanted:
+                self._driver.stop()
+            if self._abort_wanted:
+                self._driver.abort()
+            self.outcome = self._driver.run()
+        if cut := self._driver.max_tokens_cut:
+            self.notes.append(f"{cut:,} rows had their max_tokens cut to what a context of {limit:,} holds")
 
     def _writer(self, window: list[Job]) -> RunWriter:
         return RunWriter(
@@ -117,25 +144,41 @@ class RunJob:
     def _is_chat(self, ref: RowRef) -> bool:
         return ref.kind is RowKind.CHAT or (ref.kind is RowKind.PROMPT and self.encoder.templates_prompts)
 
-    def _stop(self, driver: Driver) -> None:
-        driver.stop()
+    def stop(self) -> None:
+        """Finish what runs and begin nothing more. Any thread may call it."""
+        self._stop_wanted = True
+        if self._driver is not None:
+            self._driver.stop()
+        elif self._feed is not None:
+            self._feed.close()
         self.progress.stopping()
         self.view.message("stopping: finishing the rows that run (Ctrl-C again stops now)")
+
+    def abort(self) -> None:
+        """Stop as soon as possible. Any thread may call it."""
+        self._stop_wanted = self._abort_wanted = True
+        if self._driver is not None:
+            self._driver.abort()
+        elif self._feed is not None:
+            self._feed.close()
+        self.progress.stopping()
 
     def report(self) -> int:
         """Print the summary; returns the exit code."""
         assert self.outcome is not None
         summary = self.totals.summary()
-        notes = [*self.notes, *self._findings(summary)]
-        if self.options.summary is Summary.json:
-            typer.echo(summary_json(summary, self._paths(), notes))
-        else:
-            print_summary(summary, self._paths(), notes)
+        try:
+            if self.options.summary is Summary.json:
+                typer.echo(summary_json(summary, self._paths(), self.notes))
+            else:
+                print_summary(summary, self._paths(), self.notes)
+        except (BrokenPipeError, SystemExit):  # rich makes one of the other; the run was fine all the same
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what the interpreter flushes at exit
         if self.outcome.ending is not Ending.COMPLETE:
             return EXIT_INTERRUPTED
         return EXIT_ROWS_FAILED if summary.rows_failed else 0
 
-    def _findings(self, summary: RunSummary) -> list[str]:
+    def _findings(self, summary: RunSummary, feed: LookAhead) -> list[str]:
         """What the user should know of how it went."""
         found = []
         if length := summary.finish_reasons.get("length", 0):
@@ -144,7 +187,8 @@ class RunJob:
             found.append(f"{summary.rows_failed:,} rows failed: see error_code and error in the results")
         if self.outcome is not None and self.outcome.ending is not Ending.COMPLETE:
             total = self.progress.figures().rows_total
-            left = f"{total - summary.rows_total:,}" if total is not None else f"at least {self.outcome.rows_left:,}"
+            read = self.outcome.rows_left + feed.num_ready
+            left = f"{total - summary.rows_total:,}" if total is not None else f"at least {read:,}"
             found.append(f"{self.outcome.ending.value} on request: {left} rows are left without a result")
         return found
 

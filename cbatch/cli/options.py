@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from cbatch.cli.parse import parse_cpu_list, parse_logit_bias, parse_loras, parse_tensor_split
+from cbatch.cli.parse import parse_cpu_list, parse_logit_bias, parse_loras, parse_template_kwargs, parse_tensor_split
 from cbatch.config import ContextConfig, ModelConfig, SchedulerConfig
 from cbatch.errors import UsageError
 from cbatch.types import SamplingParams
@@ -78,6 +79,9 @@ class RunOptions:
         self.scheduler_config()
         self.context_config()
         self.model_config(Path(), use_extra_bufts=True)
+        parse_template_kwargs(self.template_kwargs)
+        if self.chat_template is not None and not self.chat_template.is_file():
+            raise UsageError(f"--chat-template {self.chat_template}: there is no such file")
 
     def directory(self) -> Path:
         """Where to write: as given, or beside the first input."""
@@ -86,8 +90,8 @@ class RunOptions:
         first = self.inputs[0]
         if first == "-":
             return Path("stdin.cbatch")
-        if len(self.inputs) > 1 or not Path(first).is_file():
-            raise UsageError("several inputs have no default output: give -o DIR")
+        if len(self.inputs) > 1 or not os.path.isfile(first):
+            raise UsageError("several inputs, globs and pipes have no default output: give -o DIR")
         return Path(first + ".cbatch")
 
     def sampling(self) -> SamplingParams:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,12 @@ def parse_tensor_split(value: str | None) -> tuple[float, ...]:
     if value is None:
         return ()
     try:
-        return tuple(float(part) for part in value.split(","))
+        shares = tuple(float(part) for part in value.split(","))
     except ValueError:
-        raise UsageError(f"--tensor-split {value}: give a share for each GPU, such as 3,1") from None
+        shares = ()
+    if not all(math.isfinite(share) and share >= 0 for share in shares) or sum(shares) <= 0:
+        raise UsageError(f"--tensor-split {value}: give a share for each GPU, such as 3,1")
+    return shares
 
 
 def parse_logit_bias(values: Sequence[str]) -> tuple[tuple[int, float], ...]:

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from cbatch.cli.options import RunOptions
 from cbatch.cli.parse import parse_cpu_list, parse_template_kwargs
-from cbatch.cli.sizing import padded, size_context
-from cbatch.config import ContextConfig, ModelConfig
+from cbatch.cli.sizing import cells_wanted, slots_wanted
+from cbatch.config import CELLS_PAD, ContextConfig, ModelConfig, padded
 from cbatch.errors import UsageError
 from cbatch.llama import machine
 from cbatch.llama.chat import load_template
 from cbatch.llama.encode import Encoder, check_tokens
 from cbatch.llama.gguf_file import check_model_files
 from cbatch.llama.locate import resolve_model
-from cbatch.llama.memory import KV_SHARE, kv_bytes_per_cell, within_memory
+from cbatch.llama.memory import kv_budget, kv_bytes, kv_bytes_per_cell, within_memory
 from cbatch.llama.model import Model
 from cbatch.llama.probe import probe, warning_for
 from cbatch.llama.tokenizer import Tokenizer
@@ -56,8 +56,19 @@ def encode_rows(rows: Iterable[Row | RowFault], encoder: Encoder) -> Iterator[Jo
 
 
 def most_cells(options: RunOptions, model: Model) -> int:
-    """KV cells that a row may fill at most: `--ctx`, else the context the model was trained for."""
-    return padded(options.ctx) if options.ctx is not None else model.n_ctx_train
+    """KV cells that a row may fill at most: `--ctx`, else what the model was trained for and one slot has memory for.
+
+    Raises `UsageError` where there is no memory for any row.
+    """
+    if options.ctx is not None:
+        return padded(options.ctx)
+    affordable = int(kv_budget(model) / kv_bytes_per_cell(model, options.context_config()))
+    if affordable < CELLS_PAD:
+        raise UsageError(
+            f"{affordable} KV cells fit into the memory that the model leaves: "
+            "give a smaller --kv-type such as q8_0, or a smaller model"
+        )
+    return min(model.n_ctx_train, affordable // CELLS_PAD * CELLS_PAD)
 
 
 def place_threads(options: RunOptions, config: ContextConfig) -> ContextConfig:
@@ -68,30 +79,42 @@ def place_threads(options: RunOptions, config: ContextConfig) -> ContextConfig:
     one busy process beside two threads (tests/benchmarks/bench_contention.py). Where CPUs are left over, another
     process may be bound to the same ones, so nothing is bound.
     """
+    cpus = machine.allowed_cpus()
+    if foreign := set(config.cpus).difference(cpus or config.cpus):
+        raise UsageError(f"--cpu-mask {options.cpu_mask}: CPU {min(foreign)} can't be used here, {_show(cpus)} can")
     if parse_cpu_list(options.cpu_mask) is not None:
         return config
     threads = config.threads if config.threads is not None else machine.default_threads()
-    cpus = machine.allowed_cpus()
     return replace(config, cpus=cpus) if 1 < threads == len(cpus) else config
 
 
-def size_for_rows(options: RunOptions, model: Model, window: Sequence[Job], *, all_read: bool) -> ContextConfig:
-    """The context for these first rows, within memory: with fewer slots where there isn't enough for all.
+def _show(cpus: tuple[int, ...]) -> str:
+    """`0-3` or `0,2,5`."""
+    first, last = cpus[0], cpus[-1]
+    return f"{first}-{last}" if last - first + 1 == len(cpus) else ",".join(map(str, cpus))
 
-    Raises `UsageError` where not even one slot fits.
+
+def size_for_rows(
+    options: RunOptions, model: Model, window: Sequence[Job], *, all_read: bool
+) -> tuple[ContextConfig, str | None]:
+    """The context for the rows of the look-ahead window, and a note where memory kept it smaller than they want.
+
+    Raises `UsageError` where `--ctx` asks for more than one slot has memory for.
     """
-    wanted = size_context(
-        place_threads(options, options.context_config()),
-        window,
-        all_read=all_read,
-        fixed=options.ctx is not None,
-        limit=most_cells(options, model),
-    )
-    per_cell, free = kv_bytes_per_cell(model, wanted), machine.available_memory()
-    fitting = within_memory(wanted, per_cell, KV_SHARE * free)
-    if fitting is None:
+    config = place_threads(options, options.context_config())
+    slots = slots_wanted(window, config.max_num_seqs, all_read=all_read)
+    longest, most = cells_wanted(window, most_cells(options, model))
+    sizes = (longest, most) if options.ctx is None else (options.ctx,)
+    wanted = [replace(config, max_num_seqs=slots, cells_per_seq=padded(cells)) for cells in sizes]
+    fitting = [within_memory(model, context) for context in wanted]
+    whole = [context for context in fitting if context is not None and context.max_num_seqs == slots]
+    if whole:
+        return whole[0], None
+    best = fitting[-1]
+    if best is None:
+        gib = kv_bytes(model, replace(wanted[-1], max_num_seqs=1)) / 2**30
         raise UsageError(
-            f"one row of {wanted.cells_per_seq} KV cells takes {wanted.cells_per_seq * per_cell / 2**30:.1f} GiB, "
-            f"and {free / 2**30:.1f} GiB of memory are free: give a smaller --ctx or a smaller --kv-type such as q8_0"
+            f"one row of {wanted[-1].cells_per_seq} KV cells takes {gib:.1f} GiB, and the model leaves "
+            f"{kv_budget(model) / 2**30:.1f}: give a smaller --ctx, or a smaller --kv-type such as q8_0"
         )
-    return fitting
+    return best, f"memory allows {best.max_num_seqs} slots of {best.cells_per_seq} KV cells, not {slots}"

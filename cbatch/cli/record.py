@@ -37,14 +37,29 @@ def describe_run(options: RunOptions, model: Model, context: Context, template: 
         "options": _json_ready(asdict(options)),
         "sampling": asdict(options.sampling()),
         "scheduler": asdict(options.scheduler_config()),
-        "context": {**asdict(context.resolved), "cells_per_seq": context.cells_per_seq},
+        "context": describe_context(context),
         "chat_template": template,
     }
 
 
-def complete(record: dict[str, Any], status: str, summary: RunSummary, error: str | None) -> dict[str, Any]:
-    """The record of a run that has ended."""
-    return {**record, "status": status, "ended": utc_now(), "error": error, "totals": summary.to_dict()}
+def describe_end(
+    status: str, summary: RunSummary, *, context: Context, notes: list[str], error: str | None = None
+) -> dict[str, Any]:
+    """What is known once the run has ended; the context is the last one, which may have grown."""
+    return {
+        "status": status,
+        "ended": utc_now(),
+        "error": error,
+        "context": describe_context(context),
+        "notes": notes,
+        "totals": summary.to_dict(),
+    }
+
+
+def describe_context(context: Context) -> dict[str, Any]:
+    """As the library made it."""
+    made = {"cells_per_seq": context.cells_per_seq, "total_cells": context.total_cells}
+    return {**asdict(context.resolved), **made, "batch": context.max_batched_tokens}
 
 
 def _json_ready(values: dict[str, Any]) -> dict[str, Any]:

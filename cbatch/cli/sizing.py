@@ -1,32 +1,27 @@
-"""How large a context the first rows want, within the model's context and this machine's memory."""
+"""How large a context the first rows want. Knows their lengths only, and neither the model nor the machine."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from cbatch.config import ContextConfig
+import numpy as np
+
+from cbatch.config import CELLS_PAD
 from cbatch.types import Job, RowFault
 
-_PAD = 256
-"""llama.cpp rounds the cells of a sequence up to a multiple of this."""
+_MOST = 0.9
+"""Where memory is short, the context is for this share of the rows; it grows when one of the rest comes."""
 
 
-def size_context(
-    config: ContextConfig, window: Sequence[Job], *, all_read: bool, fixed: bool, limit: int
-) -> ContextConfig:
-    """`config` sized for the rows of the look-ahead window.
-
-    `all_read` says that there are no more rows, so that no more slots than rows are made. `fixed` keeps the cells of
-    `config`; else a sequence gets what the longest row of the window needs, at most `limit` cells.
-    """
+def cells_wanted(window: Sequence[Job], limit: int) -> tuple[int, int]:
+    """KV cells for the longest row of the look-ahead window, and for most rows: at most `limit`."""
     needs = [min(limit, job[1].cells_needed) for job in window if not isinstance(job, RowFault)]
-    slots = max(1, min(config.max_num_seqs, len(needs))) if all_read else config.max_num_seqs
-    if fixed:
-        return replace(config, max_num_seqs=slots)
-    return replace(config, max_num_seqs=slots, cells_per_seq=padded(max(needs, default=_PAD)))
+    if not needs:
+        return CELLS_PAD, CELLS_PAD
+    return max(needs), int(np.quantile(needs, _MOST, method="higher"))
 
 
-def padded(cells: int) -> int:
-    """`cells` as llama.cpp will round it."""
-    return -(-cells // _PAD) * _PAD
+def slots_wanted(window: Sequence[Job], slots: int, *, all_read: bool) -> int:
+    """`slots`, or as many as there are rows, where they are fewer and no more come."""
+    rows = sum(not isinstance(job, RowFault) for job in window)
+    return max(1, min(slots, rows)) if all_read else slots

@@ -68,20 +68,21 @@ class Engine:
 
     def step(self) -> list[RequestOutput]:
         """One iteration; returns the requests that finished in it."""
-        start = self.clock.now_ns()
-        refused = self._make_room(start)
-        plan = self.scheduler.schedule(start)
-        outputs = [self._output(seq) for seq in refused]
         self.last_step = None
+        refused = self._make_room()
+        if refused:
+            return [self._output(seq) for seq in refused]
+        start = self.clock.now_ns()
+        plan = self.scheduler.schedule(start)
         if plan.empty:
-            return outputs
+            return []
         load = self.scheduler.load()
         planned = self.clock.now_ns()
         result = self.runner.run(plan)
         computed = self.clock.now_ns()
         finished = self.scheduler.update(plan, result, computed)
         updated = self.clock.now_ns()
-        outputs += [self._output(seq) for seq in finished]
+        outputs = [self._output(seq) for seq in finished]
         scheduling_ns = (planned - start) + (updated - computed)
         self.last_step = self._record(plan, result, load, start, scheduling_ns, len(finished))
         return outputs
@@ -98,14 +99,15 @@ class Engine:
         self.scheduler.check_integrity()
         assert len(self._live) == self.num_running + self.num_waiting
 
-    def _make_room(self, now_ns: int) -> list[Sequence]:
+    def _make_room(self) -> list[Sequence]:
         """Once the engine is drained, grow the context for a request that fits no slot; fail it if that can't be."""
         refused = []
-        cells = self.scheduler.cells_wanting()
-        if cells is not None:
-            self.scheduler.resize(self.runner.grow(cells))
-        while self.scheduler.cells_wanting() is not None:
-            refused.append(self.scheduler.refuse_head(now_ns))
+        while (cells := self.scheduler.cells_wanting()) is not None:
+            before, after = self.runner.capacity, self.runner.grow(cells)
+            if after != before:
+                self.scheduler.resize(after)
+            if self.scheduler.cells_wanting() == cells:
+                refused.append(self.scheduler.refuse_head(self.clock.now_ns()))
         return refused
 
     def _output(self, seq: Sequence) -> RequestOutput:

@@ -91,8 +91,8 @@ class FakeRunner:
         return ""
 
     def grow(self, cells_per_seq: int) -> Capacity:
-        self._cells.clear()
         if self.memory_cells is not None and cells_per_seq <= self.memory_cells:
+            self._cells.clear()
             slots = min(self._capacity.max_num_seqs, self.memory_cells // cells_per_seq)
             self._capacity = Capacity(slots, cells_per_seq, slots * cells_per_seq)
         return self._capacity

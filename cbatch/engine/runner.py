@@ -110,7 +110,10 @@ class Runner(Protocol):
         ...
 
     def grow(self, cells_per_seq: int) -> Capacity:
-        """With no sequence running, make room for one of `cells_per_seq` cells if possible. All KV is dropped."""
+        """With no sequence running, make room for one of `cells_per_seq` cells if that can be.
+
+        Where the capacity comes back changed, all KV was dropped.
+        """
         ...
 
     def abort(self) -> None:

@@ -64,7 +64,7 @@ class Scheduler:
         """Fail the next sequence, which no context can hold."""
         seq = self.waiting.pop()
         room = min(self.kv.capacity.cells_per_seq, self.kv.capacity.total_cells)
-        message = f"needs {seq.request.cells_needed} KV cells, and there is memory for {room} a sequence"
+        message = f"needs {seq.request.cells_needed} KV cells, and a sequence can have {room} at most"
         seq.finish(FinishReason.ERROR, now_ns, f"{message}: shorten the prompt or max_tokens, or use fewer slots")
         return seq
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 from cbatch.clock import Clock
 from cbatch.inputs.fault import Fault, show
+from cbatch.inputs.ids import TakenIds
 from cbatch.inputs.jsonl import check_writable, decode
 from cbatch.inputs.rows import carried_of, id_of, to_row
 from cbatch.inputs.sources import Line, find_sources, read_lines
@@ -18,9 +18,11 @@ from cbatch.types import Row, RowFault, RowRef, SamplingParams
 def read_rows(
     sources: Sequence[str], *, defaults: SamplingParams, clock: Clock, stdin: BinaryIO | None = None
 ) -> Iterator[Row | RowFault]:
-    """One item for each line of JSONL that isn't blank, in order. Of past rows only 16 bytes each are kept.
+    """One item for each line of JSONL that isn't blank, in order.
 
-    `sources` are paths, globs, or `-` for stdin (`sys.stdin` where `stdin` is None). A line is a prompt (a JSON
+    Of past rows only the ids are kept: a bit for a row number, about 80 bytes for an id of another form.
+
+    `sources` are paths, globs, or `-` for standard input (`stdin`, where that is given). A line is a prompt (a JSON
     string), an object with `prompt` or `messages`, or an OpenAI Batch line. Ids are unique among the `Row`s; a
     `RowFault` keeps the id its line gives, which may be another row's.
 
@@ -36,8 +38,8 @@ class _Reader:
     defaults: SamplingParams
     clock: Clock
     number: int = 0
-    seen: set[bytes] = field(default_factory=set)
-    """Digests of the ids of rows that run."""
+    taken: TakenIds = field(default_factory=TakenIds)
+    """By rows that run."""
 
     def read(self, line: Line) -> Row | RowFault:
         self.number += 1
@@ -58,8 +60,6 @@ class _Reader:
         return row
 
     def _claim(self, row_id: str, *, given: bool) -> None:
-        digest = hashlib.blake2b(row_id.encode("utf-8"), digest_size=16).digest()
-        if digest in self.seen:
+        if not self.taken.claim(row_id, self.number):
             fix = "give each row its own" if given else "it is this row's number, so give the row an id of its own"
             raise Fault("duplicate_id", f"id {show(row_id)} is taken by an earlier row: {fix}")
-        self.seen.add(digest)

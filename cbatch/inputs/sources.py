@@ -7,13 +7,15 @@ import glob
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import BinaryIO, NamedTuple
 
 from cbatch.errors import InputError
 
 STDIN = "-"
+_CHUNK = 1 << 16
+"""Bytes to read at once: what a pipe holds on Linux."""
 
 
 class Line(NamedTuple):
@@ -77,14 +79,30 @@ def read_lines(path: str, stdin: BinaryIO | None) -> Iterator[Line]:
         raise InputError(f"{reached}: {error.strerror or error}") from error
 
 
-def _open(path: str, stdin: BinaryIO | None) -> AbstractContextManager[BinaryIO]:
+def _open(path: str, stdin: BinaryIO | None) -> AbstractContextManager[Iterable[bytes]]:
     if path != STDIN:
         return open(path, "rb")
     if stdin is not None:
         return nullcontext(stdin)
     if sys.stdin is None:
         raise InputError("stdin is closed: give a file instead of -")
-    return nullcontext(sys.stdin.buffer)
+    return nullcontext(_lines(sys.stdin.fileno()))
+
+
+def _lines(descriptor: int) -> Iterator[bytes]:
+    """Its lines without their ends, each as soon as it is there.
+
+    Reads past `sys.stdin`: at exit the interpreter closes that, and dies where a thread still waits in a read of it.
+    """
+    begun: list[bytes] = []
+    while chunk := os.read(descriptor, _CHUNK):
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            yield b"".join((*begun, end))
+            begun.clear()
+        begun.append(rest)
+    if any(begun):
+        yield b"".join(begun)
 
 
 def _name(path: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from gguf import GGMLQuantizationType
 
-from cbatch.config import ContextConfig
+from cbatch.config import ContextConfig, padded
 from cbatch.errors import EngineError
 from cbatch.llama import lib, machine
 from cbatch.llama.lib import C
@@ -93,6 +93,7 @@ class Context:
         per_seq = int(C.llama_n_ctx_seq(self.handle))
         self.total_cells = total if unified else per_seq * self.resolved.max_num_seqs
         self.cells_per_seq = min(per_seq, self.total_cells)
+        self.max_batched_tokens = int(C.llama_n_batch(self.handle))
 
     def _apply_loras(self) -> None:
         loras = self.model.loras
@@ -149,18 +150,20 @@ def resolve_context(model: Model, config: ContextConfig) -> ResolvedContext:
     # measured on CPUs: bf16 with flash attention decodes up to twice as fast as llama.cpp's own f16
     kv_type = config.kv_type if config.kv_type is not None else ("f16" if offloaded else "bf16")
     type_k, _, type_v = kv_type.partition("/")
+    cells = padded(config.cells_per_seq)
+    threads = config.threads if config.threads is not None else len(config.cpus) or machine.default_threads()
     flash_attn = config.flash_attn if config.flash_attn is not None else ("auto" if offloaded else "on")
     return ResolvedContext(
         max_num_seqs=config.max_num_seqs,
-        cells_per_seq=config.cells_per_seq,
-        total_cells=config.cells_per_seq * config.max_num_seqs,
+        cells_per_seq=cells,
+        total_cells=cells * config.max_num_seqs,
         kv_mode=config.kv_mode,
         type_k=type_k,
         type_v=type_v or type_k,
         flash_attn=flash_attn,
         ubatch=config.ubatch,
         batch=max(config.max_num_batched_tokens, config.ubatch),
-        threads=config.threads if config.threads is not None else machine.default_threads(),
+        threads=threads,
         cpus=config.cpus,
         offloaded=offloaded,
     )

@@ -6,8 +6,9 @@ Whether a prompt fits the context is not asked here.
 from __future__ import annotations
 
 import hashlib
+import threading
 
-from cbatch.errors import ParameterError
+from cbatch.errors import EngineError, ParameterError
 from cbatch.llama.chat import ChatTemplate, ChatTemplateError, ControlGuard, Messages, with_system
 from cbatch.llama.model import Model
 from cbatch.llama.tokenizer import Tokenizer
@@ -15,7 +16,7 @@ from cbatch.types import Request, Row, RowFault, RowKind, SamplingParams, Tokens
 
 
 class Encoder:
-    """Encodes the rows of one run. May be used from a reader's thread while the engine runs."""
+    """Encodes the rows of one run. A reader's thread may use it while the engine runs; close it before the model."""
 
     def __init__(
         self,
@@ -37,6 +38,8 @@ class Encoder:
         self._system = system
         self._parse_special = parse_special
         self._run_seed = run_seed
+        self._busy = threading.Lock()
+        self._closed = False
         self._guard = ControlGuard(tokenizer.control_texts)
 
     @property
@@ -52,7 +55,18 @@ class Encoder:
         return "raw" if self._raw else self._template.origin
 
     def encode(self, row: Row) -> Request | RowFault:
-        """The row's request, or why it can't be one. Raises nothing for a bad row."""
+        """The row's request, or why it can't be one. Raises nothing for a bad row; `EngineError` once closed."""
+        with self._busy:
+            if self._closed:
+                raise EngineError("the encoder is closed")
+            return self._encode(row)
+
+    def close(self) -> None:
+        """Let the row that is being encoded be finished, and no other begun: the model may go then."""
+        with self._busy:
+            self._closed = True
+
+    def _encode(self, row: Row) -> Request | RowFault:
         if not row.content:
             return RowFault(row.ref, "empty_prompt", "the prompt is empty: give some text")
         if row.kind is RowKind.CHAT and self._template is None:

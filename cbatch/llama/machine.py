@@ -124,6 +124,12 @@ def available_memory(root: Path = ROOT) -> int:
     return min([machine, *_cgroup_room(root)])
 
 
+def own_memory() -> int:
+    """Bytes of this process that no file backs (all that are resident, where the system doesn't tell them apart)."""
+    info = psutil.Process().memory_info()
+    return int(info.rss - getattr(info, "shared", 0))
+
+
 def total_memory() -> int:
     """Bytes of memory in the machine, whatever a container may use of it."""
     return int(psutil.virtual_memory().total)

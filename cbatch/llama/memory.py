@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cbatch.config import ContextConfig
+from cbatch.config import ContextConfig, padded
+from cbatch.llama import machine
 from cbatch.llama.context import resolve_context
 from cbatch.llama.lib import C
 from cbatch.llama.model import Model
@@ -38,11 +39,34 @@ def kv_bytes_per_cell(model: Model, config: ContextConfig) -> float:
     return float(layers * heads_kv * per_head)
 
 
-def within_memory(config: ContextConfig, bytes_per_cell: float, budget: float) -> ContextConfig | None:
-    """The config, with slots halved until its KV fits `budget` bytes; None if even one slot doesn't."""
+def kv_budget(model: Model) -> float:
+    """Bytes that KV may take beside the model: of the GPUs where layers are on one, else of the machine."""
+    if model.offloaded and (gpus := machine.gpu_devices()):
+        return KV_SHARE * sum(gpu.free_bytes for gpu in gpus)
+    # weights mapped from their file count as available memory; those that were repacked are in our own already
+    uncounted = max(0, int(C.llama_model_size(model.handle)) - machine.own_memory())
+    return KV_SHARE * max(0, machine.available_memory() - uncounted)
+
+
+def within_memory(
+    model: Model, config: ContextConfig, *, budget: float | None = None, replaced: ContextConfig | None = None
+) -> ContextConfig | None:
+    """The config, with slots halved until its KV fits; None if even one slot's doesn't.
+
+    `budget` in bytes, by default what `kv_budget` finds; `replaced` is a context whose KV will be free by then.
+    """
+    room = kv_budget(model) if budget is None else budget
+    if replaced is not None:
+        room += kv_bytes(model, replaced)
     slots = config.max_num_seqs
     while slots >= 1:
-        if slots * config.cells_per_seq * bytes_per_cell <= budget:
-            return replace(config, max_num_seqs=slots)
+        fewer = replace(config, max_num_seqs=slots)
+        if kv_bytes(model, fewer) <= room:
+            return fewer
         slots //= 2
     return None
+
+
+def kv_bytes(model: Model, config: ContextConfig) -> float:
+    """Bytes of KV that a context takes."""
+    return config.max_num_seqs * padded(config.cells_per_seq) * kv_bytes_per_cell(model, config)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from cbatch.config import ModelConfig
-from cbatch.errors import ModelError
+from cbatch.errors import ModelError, UsageError
 from cbatch.llama import lib
 from cbatch.llama.lib import C
 
@@ -28,11 +29,15 @@ class Model:
         params.n_gpu_layers = config.gpu_layers
         params.main_gpu = config.main_gpu
         if config.tensor_split:
+            if len(config.tensor_split) > C.llama_max_devices():
+                raise UsageError(
+                    f"tensor-split has {len(config.tensor_split)} shares: give {C.llama_max_devices()} at most"
+                )
             shares = (ctypes.c_float * C.llama_max_devices())(*config.tensor_split)
             self._tensor_split = shares  # the library keeps the pointer while it loads
             params.tensor_split = shares
         lib.take_errors()
-        self.handle: Any = C.llama_model_load_from_file(str(config.path).encode(), params)
+        self.handle: Any = C.llama_model_load_from_file(os.fsencode(config.path), params)
         if not self.handle:
             reason = lib.take_errors() or "the library gives no reason"
             raise ModelError(f"{config.path} can't be loaded: {reason}")
@@ -48,7 +53,7 @@ class Model:
             self.close()
             raise ModelError(f"{path}: there is no such LoRA adapter")
         lib.take_errors()
-        adapter = C.llama_adapter_lora_init(self.handle, str(path).encode())
+        adapter = C.llama_adapter_lora_init(self.handle, os.fsencode(path))
         if not adapter:
             reason = lib.take_errors() or "the library gives no reason"
             self.close()

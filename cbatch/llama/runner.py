@@ -11,11 +11,11 @@ from cbatch.config import ContextConfig
 from cbatch.engine.runner import Capacity, Failed, Sampled, StepPlan, StepResult, Work
 from cbatch.engine.sequence import Sequence
 from cbatch.errors import EngineError, Interrupted
-from cbatch.llama import lib, machine
+from cbatch.llama import lib
 from cbatch.llama.batch import Batch
 from cbatch.llama.compose import Call, compose
 from cbatch.llama.context import Context
-from cbatch.llama.memory import KV_SHARE, kv_bytes_per_cell, within_memory
+from cbatch.llama.memory import within_memory
 from cbatch.llama.model import Model
 from cbatch.llama.sampling import Sampler
 from cbatch.llama.text_stream import TextStream
@@ -47,14 +47,14 @@ class LlamaRunner:
         self._start()
 
     def _start(self) -> None:
-        self._batch = Batch(self.context.resolved.batch)
+        self._batch = Batch(self.context.max_batched_tokens)
         self.context.warm_up(self._batch.fill([_warm_up_work()]))
 
     @property
     def capacity(self) -> Capacity:
         context = self.context
         resolved = context.resolved
-        return Capacity(resolved.max_num_seqs, context.cells_per_seq, context.total_cells, resolved.batch)
+        return Capacity(resolved.max_num_seqs, context.cells_per_seq, context.total_cells, context.max_batched_tokens)
 
     def run(self, plan: StepPlan) -> StepResult:
         result = StepResult()
@@ -65,6 +65,8 @@ class LlamaRunner:
         return result
 
     def _execute(self, call: Call, result: StepResult) -> None:
+        if self._aborted:  # a GPU doesn't look at the context's abort flag, and a grown context has a new one
+            raise Interrupted("stopped between two decode calls")
         batch = self._batch.fill(call.works)
         start = self.clock.now_ns()
         code = self.context.decode(batch)
@@ -143,24 +145,16 @@ class LlamaRunner:
             return self.capacity
         # the first context's threads: by now this thread may be bound to one CPU, and would be counted with one core
         old = replace(self.context.config, threads=self.context.resolved.threads)
-        per_cell = kv_bytes_per_cell(self.model, old)
+        larger = within_memory(self.model, replace(old, cells_per_seq=cells_per_seq), replaced=old)
+        if larger is None:
+            return self.capacity
         self.context.close()
-        wanted = within_memory(
-            replace(old, cells_per_seq=cells_per_seq), per_cell, KV_SHARE * machine.available_memory()
-        )
-        self.context = self._largest([wanted, old])
+        try:
+            self.context = Context(self.model, larger)
+        except EngineError:
+            self.context = Context(self.model, old)
         self._start()
         return self.capacity
-
-    def _largest(self, configs: list[ContextConfig | None]) -> Context:
-        """The first context that can be made."""
-        *tries, last = [config for config in configs if config is not None]
-        for config in tries:
-            try:
-                return Context(self.model, config)
-            except EngineError:
-                continue
-        return Context(self.model, last)
 
     def abort(self) -> None:
         self._aborted = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import subprocess
 import time
@@ -56,4 +57,63 @@ def test_ctrl_c_twice_or_sigterm_stops_now(
     answers = results(tmp_path / "out")
     assert [row["output_tokens"] for row in answers[:4]] == [2, 2, 2, 2]
     assert f"{64 - len(answers)} rows are left" in out
+    assert run_json(tmp_path / "out")["status"] == "aborted"
+
+
+def test_signals_that_are_ignored_stay_ignored(tmp_path: Path, tiny_model: Path) -> None:
+    """As under nohup."""
+    rows = write_rows(tmp_path / "rows.jsonl", [{"prompt": f"row {i}", "max_tokens": 400} for i in range(12)])
+    line = shlex.join(command("run", rows, "-m", tiny_model, "-t", 1, "--ignore-eos", "-o", tmp_path / "out"))
+    process = subprocess.Popen(["bash", "-c", f"trap '' HUP; exec {line}"], stderr=subprocess.PIPE, text=True)
+    for _ in range(20):
+        time.sleep(0.1)
+        process.send_signal(signal.SIGHUP)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert len(results(tmp_path / "out")) == 12
+
+
+def test_interrupting_a_run_that_waits_for_input(tmp_path: Path, tiny_model: Path) -> None:
+    with subprocess.Popen(
+        command("run", "-", "-m", tiny_model, "-t", 1, "-o", tmp_path / "out"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b'"hi"\n')
+        process.stdin.flush()
+        time.sleep(4.5)  # past the patience for more rows
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 130
+        assert b"Fatal" not in process.stderr.read()
+    assert len(results(tmp_path / "out")) == 1
+
+
+def test_interrupting_a_run_before_its_first_row(tmp_path: Path, tiny_model: Path) -> None:
+    with subprocess.Popen(
+        command("run", "-", "-m", tiny_model, "-t", 1, "-o", tmp_path / "out"),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 130
+        assert process.stderr is not None
+        err = process.stderr.read()
+    assert b"nothing was written" in err
+    assert b"Fatal" not in err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("gap_s", [0.0, 0.004, 0.02])
+def test_signals_while_closing_lose_nothing(tmp_path: Path, tiny_model: Path, gap_s: float) -> None:
+    process = start(tmp_path, tiny_model, max_tokens=1900)
+    for _ in range(5):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(gap_s)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert len(results(tmp_path / "out")) >= 4
     assert run_json(tmp_path / "out")["status"] == "aborted"

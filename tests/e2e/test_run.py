@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import subprocess
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.command import EXAMPLES, cbatch, results, run_json, table, write_rows
+from tests.e2e.command import EXAMPLES, cbatch, command, results, run_json, table, write_rows
 
 
 @pytest.fixture
@@ -127,6 +130,38 @@ def test_a_later_longer_row_makes_the_context_grow(tmp_path: Path, tiny_model: P
     assert totals[-1] == 64 * 1024
 
 
+def test_no_rows_at_all(tmp_path: Path, tiny_model: Path) -> None:
+    (tmp_path / "none.jsonl").write_text("\n\n")
+    ran = cbatch("run", tmp_path / "none.jsonl", "-m", tiny_model, "-t", 1)
+    assert ran.code == 0, ran.err
+    assert results(tmp_path / "none.jsonl.cbatch") == []
+    assert "0 of 0 answered" in ran.out
+
+
+def test_a_context_that_is_rounded_up(tmp_path: Path, tiny_model: Path) -> None:
+    rows = write_rows(tmp_path / "r.jsonl", [{"prompt": "a" * 150, "max_tokens": 2}])
+    for kv in ("split", "unified"):
+        ran = cbatch("run", rows, "-m", tiny_model, "-t", 1, "--raw", "--ctx", 100, "--kv", kv, "--force", "-q")
+        assert ran.code == 0, ran.err
+
+
+def test_a_reader_of_the_summary_that_goes_away_is_no_failure(rows: Path, tiny_model: Path) -> None:
+    for form in ("table", "json"):
+        line = shlex.join(command("run", rows, "-m", tiny_model, "-t", 1, "--force", "--summary", form))
+        shell = f"{line} | true; exit ${{PIPESTATUS[0]}}"
+        ran = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, timeout=60, check=False)
+        assert ran.returncode == 0, ran.stderr
+        assert "Error" not in ran.stderr
+
+
+def test_a_file_name_that_is_not_utf8(tmp_path: Path, tiny_model: Path) -> None:
+    name = os.fsdecode(bytes(tmp_path) + b"/r\xff.jsonl")
+    write_rows(Path(name), [{"prompt": "a", "max_tokens": 2}])
+    ran = cbatch("run", name, "-m", tiny_model, "-t", 1, "-q")
+    assert ran.code == 0, ran.err
+    assert run_json(Path(f"{name}.cbatch"))["status"] == "complete"
+
+
 def test_a_fixed_context_makes_longer_rows_error_rows(tmp_path: Path, tiny_model: Path) -> None:
     rows = write_rows(
         tmp_path / "r.jsonl", [{"prompt": "a" * 300, "max_tokens": 1}, {"prompt": "b", "max_tokens": 999}]
@@ -136,7 +171,7 @@ def test_a_fixed_context_makes_longer_rows_error_rows(tmp_path: Path, tiny_model
     long, cut = results(Path(f"{rows}.cbatch"))
     assert long["error_code"] == "prompt_too_long"
     assert cut["prompt_tokens"] + cut["output_tokens"] == 257
-    assert "1 rows had max_tokens cut" in ran.out
+    assert "1 rows had their max_tokens cut" in ran.out
 
 
 @pytest.mark.parametrize(
@@ -150,7 +185,11 @@ def test_a_fixed_context_makes_longer_rows_error_rows(tmp_path: Path, tiny_model
         (("ROWS", "--kv-type", "q9"), "kv-type is 'q9'"),
         (("ROWS", "--max-num-seqs", "999"), "max_num_seqs is 999"),
         (("ROWS", "--cpu-mask", "x", "-m", "TINY"), "--cpu-mask x"),
+        (("ROWS", "--cpu-mask", "500", "-m", "TINY"), "CPU 500 can't be used here"),
+        (("ROWS", "--cpu-mask", "0", "-t", "2"), "2 threads on 1 CPUs"),
         (("ROWS", "--priority", "asap", "-m", "TINY"), "priority is 'asap'"),
+        (("ROWS", "--tensor-split", "1,-1"), "--tensor-split 1,-1"),
+        (("ROWS", "--tensor-split", ",".join(["1"] * 40), "-m", "TINY"), "40 shares"),
         (("ROWS", "--lora", "a.gguf:x", "-m", "TINY"), "--lora a.gguf:x"),
         (("ROWS", "--lora", "a.gguf", "-m", "TINY"), "a.gguf"),
         (("ROWS", "--tensor-split", "a,b", "-m", "TINY"), "--tensor-split a,b"),

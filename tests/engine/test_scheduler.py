@@ -158,6 +158,16 @@ def test_a_request_too_long_for_the_memory_fails_alone() -> None:
     assert outputs["a"].error is outputs["b"].error is None
 
 
+def test_each_request_too_long_for_its_slot_has_its_own_chance_to_grow() -> None:
+    runner = FakeRunner(max_num_seqs=2, cells_per_seq=16, memory_cells=100)
+    batch, _ = engine(runner, max_num_seqs=2)
+    for name, prompt in (("too long", 500), ("long", 60), ("longer", 90), ("short", 4)):
+        batch.add(request(name, prompt=prompt))
+    outputs = {output.id: output.error for output in batch}
+    assert [name for name, error in outputs.items() if error is not None] == ["too long"]
+    assert runner.capacity.cells_per_seq == 92
+
+
 def test_configuration_is_checked() -> None:
     with pytest.raises(UsageError, match="every running sequence needs one token"):
         engine(max_num_batched_tokens=3)

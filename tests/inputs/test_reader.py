@@ -159,3 +159,11 @@ def test_rows_are_read_only_as_they_are_asked_for() -> None:
     assert stream.given == 0
     assert len(list(islice(rows, 100))) == 100
     assert stream.given == 100
+
+
+@given(st.lists(st.none() | st.integers(0, 8) | st.sampled_from(["x", "01", 10**9]), max_size=10))
+def test_an_id_given_or_not_is_that_of_the_first_row_that_has_it(ids: list[Any]) -> None:
+    items = read_values(*({"prompt": "Hi", "id": row_id} for row_id in ids))
+    names = [str(n if row_id is None else row_id) for n, row_id in enumerate(ids, 1)]
+    assert [item.ref.id for item in items] == names
+    assert [isinstance(item, Row) for item in items] == [name not in names[:n] for n, name in enumerate(names)]

@@ -2,15 +2,20 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cbatch.clock import VirtualClock
 from cbatch.errors import InputError
-from cbatch.inputs import read_rows
+from cbatch.inputs import read_rows, sources
 from cbatch.inputs.sources import find_sources, read_lines
 from cbatch.types import SamplingParams
 
@@ -141,3 +146,43 @@ def test_lines_of_stdin_are_handed_on_as_they_arrive() -> None:
         for prompt in (b'"a"\n', b'"b"\n'):
             writer.write(prompt)
             next(rows)
+
+
+_MAIN_ENDS_FIRST = """
+import sys, threading
+from cbatch.clock import WallClock
+from cbatch.inputs import read_rows
+from cbatch.types import SamplingParams
+
+rows, first = read_rows(["-"], defaults=SamplingParams(), clock=WallClock()), threading.Event()
+threading.Thread(target=lambda: [first.set() for _ in rows], daemon=True).start()
+sys.exit(0 if first.wait(20) else 1)
+"""
+
+
+def test_a_thread_that_waits_for_stdin_doesnt_break_the_exit() -> None:
+    child = subprocess.Popen([sys.executable, "-c", _MAIN_ENDS_FIRST], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    with child:
+        assert child.stdin is not None
+        assert child.stderr is not None
+        child.stdin.write(b'"a"\n')
+        child.stdin.flush()  # and it stays open
+        assert child.wait(timeout=30) == 0
+        assert child.stderr.read() == b""
+
+
+@given(st.lists(st.binary(max_size=12)), st.integers(1, 9))
+def test_lines_of_stdin_are_whole_however_they_arrive(lines: list[bytes], chunk: int) -> None:
+    data = b"\n".join(lines)
+    with tempfile.TemporaryFile() as file, pytest.MonkeyPatch.context() as patch:
+        file.write(data)
+        file.seek(0)
+        patch.setattr(sources, "_CHUNK", chunk)
+        patch.setattr(sys, "stdin", file)
+        assert list(read_lines("-", None)) == list(read_lines("-", io.BytesIO(data)))
+
+
+def test_a_closed_stdin_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match="stdin is closed"):
+        next(read_lines("-", None))

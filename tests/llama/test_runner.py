@@ -13,8 +13,9 @@ import pytest
 
 from cbatch.config import ContextConfig, ModelConfig
 from cbatch.errors import EngineError, Interrupted, ModelError, UsageError
+from cbatch.llama import machine
 from cbatch.llama.context import Context
-from cbatch.llama.memory import kv_bytes_per_cell, within_memory
+from cbatch.llama.memory import kv_budget, kv_bytes_per_cell, within_memory
 from cbatch.llama.model import Model
 from cbatch.llama.runner import LlamaRunner
 from cbatch.llama.tiny import write_tiny_lora
@@ -152,6 +153,34 @@ def test_the_context_grows_for_a_longer_request_within_its_limit(tiny: Model) ->
     assert sum(output.error is None for output in outputs.values()) == 7
 
 
+@pytest.mark.parametrize(("kv_mode", "cells", "length"), [("split", 100, 150), ("unified", 75, 310), ("split", 1, 9)])
+def test_contexts_that_the_library_rounds_up_take_what_they_say(
+    tiny: Model, kv_mode: str, cells: int, length: int
+) -> None:
+    """llama.cpp aborts the process for a call of more tokens than a context was asked to hold before rounding."""
+    prompts = [Request(str(i), np.full(length, 65, np.int32), SamplingParams(max_tokens=2)) for i in range(4)]
+    with llama_engine(tiny, max_num_seqs=4, cells_per_seq=cells, kv_mode=kv_mode) as (engine, runner):
+        assert runner.capacity.cells_per_seq >= length + 1
+        assert all(output.error is None for output in answer(engine, prompts).values())
+
+
+def test_growing_twice_and_being_refused_leaves_clean_slots(tiny: Model, alone: dict[str, list[int]]) -> None:
+    def filled(name: str, length: int) -> Request:
+        return Request(name, np.full(length, 66, np.int32), SamplingParams(max_tokens=2))
+
+    with llama_engine(tiny, max_num_seqs=1, max_cells=1000, **EXACT) as (engine, runner):
+        for long, cells in (
+            (filled("a", 300), 512),
+            (filled("b", 450), 512),
+            (filled("c", 3000), 512),
+            (filled("d", 900), 1024),
+        ):
+            output = answer(engine, [long])[long.id]
+            assert (output.error is not None) == (long.id == "c")
+            assert runner.capacity.cells_per_seq == cells
+            assert answer(engine, [requests(1)[0]])["0"].token_ids.tolist() == alone["0"]
+
+
 def test_a_lora_adapter_changes_the_answers(tiny_model: Path, tiny: Model, tmp_path: Path) -> None:
     adapter = write_tiny_lora(tmp_path / "lora.gguf")
 
@@ -189,11 +218,13 @@ def test_kv_memory_halves_slots_until_it_fits(tiny: Model) -> None:
     config = ContextConfig(max_num_seqs=8, cells_per_seq=256, kv_type="f32")
     per_cell = kv_bytes_per_cell(tiny, config)
     assert per_cell == 2 * 2 * (16 + 16) * 4  # layers x KV heads x (key + value) x bytes
-    assert within_memory(config, per_cell, 8 * 256 * per_cell) == config
-    fitting = within_memory(config, per_cell, 3 * 256 * per_cell)
+    assert within_memory(tiny, config, budget=8 * 256 * per_cell) == config
+    fitting = within_memory(tiny, config, budget=3 * 256 * per_cell)
     assert fitting is not None
     assert fitting.max_num_seqs == 2
-    assert within_memory(config, per_cell, 255 * per_cell) is None
+    assert within_memory(tiny, config, budget=255 * per_cell) is None
+    assert within_memory(tiny, config, budget=0, replaced=fitting) == fitting
+    assert 0 < kv_budget(tiny) < machine.total_memory()
 
 
 def test_the_runner_reports_time_inside_the_library(tiny: Model) -> None:
