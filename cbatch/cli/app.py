@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from cbatch.errors import CbatchError
 
 app = typer.Typer(
     name="cbatch",
-    help="Offline batch inference and load replay on a continuous batcher over llama.cpp.",
+    help="Offline batch inference on a continuous batcher over llama.cpp, inside one process.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -37,11 +38,21 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Offline batch inference and load replay on a continuous batcher over llama.cpp."""
+    """Offline batch inference on a continuous batcher over llama.cpp, inside one process."""
+
+
+def _fill_standard_descriptors() -> None:
+    """Where one of 0, 1 and 2 is closed, the next file opened would get its number, and what is printed."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def main() -> None:
     """Run the command line. An error meant for the user is one message and an exit code, never a traceback."""
+    _fill_standard_descriptors()
     try:
         app()
     except CbatchError as error:

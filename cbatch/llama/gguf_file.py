@@ -7,6 +7,7 @@ library supports the architecture.
 from __future__ import annotations
 
 import re
+import stat
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -115,7 +116,10 @@ def _refuse_unusable(path: Path, header: GgufHeader) -> None:
 
 def read_header(path: Path) -> GgufHeader:
     """The header of the file at `path`, of any kind. Raises `ModelError` where it isn't a whole GGUF file."""
-    size = _require_gguf(path)
+    try:
+        size = _require_gguf(path)
+    except OSError as error:
+        raise ModelError(f"{path} can't be read: {error.strerror}") from error
     try:
         header = parse_header(path)
     except ValueError as error:
@@ -133,29 +137,27 @@ def read_header(path: Path) -> GgufHeader:
 
 def _require_gguf(path: Path) -> int:
     """The file's size, if it starts like a GGUF file of a version that the library reads."""
-    if not path.exists():
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
         raise ModelError(
             f"{path} doesn't exist: give a GGUF file, smollm2, or hf:owner/repo/file.gguf (`cbatch models` lists "
             f"what is on this machine)"
-        )
-    if path.is_dir():
-        found = sorted(file.name for file in path.glob("*.gguf"))
+        ) from None
+    if stat.S_ISDIR(status.st_mode):
+        found = sorted(file.name for file in path.iterdir() if file.suffix == ".gguf")
         inside = f"one in it, such as {path / found[0]}" if found else "a GGUF file (there is none in it)"
         raise ModelError(f"{path} is a folder: give {inside}")
-    if not path.is_file():
+    if not stat.S_ISREG(status.st_mode):
         raise ModelError(f"{path} isn't a regular file: give a GGUF file")
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            start = file.read(512)
-    except OSError as error:
-        raise ModelError(f"{path} can't be read: {error.strerror}") from error
+    with path.open("rb") as file:
+        start = file.read(512)
     if not start:
         raise ModelError(f"{path} is empty: download it again")
     if start[:4] != b"GGUF":
         raise ModelError(f"{path} isn't a GGUF file: {_looks_like(start)}")
     _require_version(path, start)
-    return size
+    return status.st_size
 
 
 def _require_version(path: Path, start: bytes) -> None:

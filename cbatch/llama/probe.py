@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cbatch.config import ModelConfig
 from cbatch.errors import EngineError
@@ -102,12 +103,12 @@ def _try(types: list[str], child: Sequence[str]) -> tuple[dict[str, str], dict[s
     with tempfile.TemporaryDirectory(prefix="cbatch-probe-") as folder:
         left = _write_models(types, Path(folder), unknown)
         while left:
-            done, crash, failure = _run_child(child, Path(folder), left)
-            verdicts |= dict.fromkeys(done, "")
-            left = [name for name in left if name not in done]
-            if left:
-                (unknown if crash is None else verdicts)[left[0]] = crash or failure
-                left = left[1:]
+            end = _run_child(child, Path(folder), left)
+            verdicts |= dict.fromkeys(end.done, "")
+            left = [name for name in left if name not in end.done]
+            concerned = left if end.hung else left[:1]
+            (unknown if end.crash is None else verdicts).update(dict.fromkeys(concerned, end.crash or end.failure))
+            left = left[len(concerned) :]
     return verdicts, unknown
 
 
@@ -122,8 +123,19 @@ def _write_models(types: list[str], folder: Path, unknown: dict[str, str]) -> li
     return written
 
 
-def _run_child(child: Sequence[str], folder: Path, names: list[str]) -> tuple[list[str], str | None, str]:
-    """Run it over `names`: which it finished, what it crashed of if it did, and its last words."""
+class _End(NamedTuple):
+    """How a child ended."""
+
+    done: list[str]
+    """The types that it finished."""
+    crash: str | None = None
+    """What it died of, where that is a verdict on the next type."""
+    failure: str = ""
+    """Else why there is none."""
+    hung: bool = False
+
+
+def _run_child(child: Sequence[str], folder: Path, names: list[str]) -> _End:
     # The child runs in a folder of its own: in the user's, -m would import whatever json.py lies there.
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
     # The question is about the processor's kernels, so the child has no business on a GPU.
@@ -139,13 +151,19 @@ def _run_child(child: Sequence[str], folder: Path, names: list[str]) -> tuple[li
             check=False,
         )
     except subprocess.TimeoutExpired as expired:
-        return (expired.stdout or b"").decode().split(), f"hung for {_TIMEOUT_S} s", ""
-    done = [name for name in ended.stdout.decode().split() if name in names]
+        # No verdict: the machine may be overloaded, and the failures that are known are crashes. Nor is the next
+        # type tried, which would take as long.
+        return _End(_done(expired.stdout, names), failure=f"not probed: no answer within {_TIMEOUT_S} s", hung=True)
+    done = _done(ended.stdout, names)
     code = ended.returncode
     if code < 0 and -code in _CRASHES:
-        return done, f"killed by {signal.Signals(-code).name}", ""
+        return _End(done, crash=f"killed by {signal.Signals(-code).name}")
     last = (ended.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"])[-1]
-    return done, None, f"not probed: the child ended with code {code} ({last})"
+    return _End(done, failure=f"not probed: the child ended with code {code} ({last})")
+
+
+def _done(output: bytes | None, names: list[str]) -> list[str]:
+    return [name for name in (output or b"").decode().split() if name in names]
 
 
 def _cache_file(cache_dir: Path | None) -> Path:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cbatch.errors import OutputError
@@ -25,9 +27,15 @@ def part_path(directory: Path, number: int) -> Path:
 
 def check_directory(path: Path, force: bool) -> None:
     """Raise `OutputError` for what `prepare_directory` would refuse, as far as can be told without touching `path`."""
-    if path.exists() and not path.is_dir():
-        raise OutputError(f"{path} is a file, and the output is a directory: give another name")
-    if not force and path.is_dir() and any(path.iterdir()):
+    with _usable(path):
+        try:
+            mode = path.stat().st_mode
+        except FileNotFoundError:
+            return
+        if not stat.S_ISDIR(mode):
+            raise OutputError(f"{path} is a file, and the output is a directory: give another name")
+        filled = any(path.iterdir())
+    if filled and not force:
         raise OutputError(
             f"{path} exists and isn't empty: give another directory, or --force to replace the results in it"
         )
@@ -39,12 +47,18 @@ def prepare_directory(path: Path, force: bool) -> None:
     With `force`, an earlier run's files are removed and all others stay. Raises `OutputError` where `path` isn't a
     directory, can't be made or written, or isn't empty without `force`.
     """
-    try:
-        check_directory(path, force)
+    check_directory(path, force)
+    with _usable(path):
         path.mkdir(parents=True, exist_ok=True)
         _clear(path)
         with tempfile.TemporaryFile(dir=path):
             pass
+
+
+@contextmanager
+def _usable(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise OutputError(
             f"{path} can't be used as the output directory: {error.strerror or error}; give another one"

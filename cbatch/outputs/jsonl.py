@@ -22,7 +22,8 @@ from cbatch.types import RowRef
 class JsonlResults:
     """`results.jsonl`. Each line is handed to the system as it is added, so nothing waits in memory.
 
-    `is_chat` tells rows answered as a chat from raw completions.
+    `is_chat` tells rows answered as a chat from raw completions. Half a surrogate pair, as Python gives it for a byte
+    of a file name that isn't UTF-8, is written as JSON's escape for it.
     """
 
     def __init__(self, directory: Path, model: str, clock: Clock, is_chat: Callable[[RowRef], bool]) -> None:
@@ -39,12 +40,15 @@ class JsonlResults:
         """Take a result. Raises `WriteError`."""
         if self._file.closed:
             raise WriteError(f"{self._path} is closed and takes no more rows")
-        line = to_json(self._line(result)).encode() + b"\n"
+        line = to_json(self._line(result)).encode("utf-8", "backslashreplace") + b"\n"
         rest = memoryview(line)
         with writing(self._path):
             while rest:
                 rest = rest[self._file.write(rest) :]
         self._size += len(line)
+
+    def keep(self) -> None:
+        """Nothing is to be done: each line is with the system already."""
 
     def close(self) -> None:
         """Complete the file and give it its name. Calling it again does nothing."""
@@ -54,6 +58,11 @@ class JsonlResults:
             self._file.truncate(self._size)  # half a line, where the disk was full
             self._file.close()
             publish(self._path)
+
+    def discard(self) -> None:
+        """Drop the file, unless it is complete."""
+        self._file.close()
+        temporary(self._path).unlink(missing_ok=True)
 
     def _line(self, result: Result) -> dict[str, Any]:
         row, failed = result.ref.number, result.error_code is not None

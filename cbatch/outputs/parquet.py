@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cbatch.clock import Clock
 from cbatch.outputs.files import WriteError, publish, temporary, writing
-
-GROUP_ROWS = 1_000
-GROUP_NS = 2_000_000_000
-"""A row that is added this long after the last row group takes the waiting ones to disk with it."""
 
 
 class ParquetTable:
-    """A Parquet file in the making; at most `GROUP_ROWS` rows are in memory.
+    """A Parquet file in the making, in row groups of `group_rows`; at most that many rows are in memory.
 
-    Raises `WriteError` where the disk refuses. The file is then gone: without its footer nobody could read it.
+    Raises `WriteError` where the disk refuses. The file is then gone: without its footer nobody could read it. For the
+    same reason a killed process loses it, however often rows were flushed.
     """
 
-    def __init__(self, path: Path, schema: pa.Schema, clock: Clock) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, group_rows: int) -> None:
         self.rows = 0
         self._path = path
         self._schema = schema
-        self._clock = clock
+        self._group_rows = group_rows
         self._pending: list[dict[str, Any]] = []
-        self._flushed_ns = clock.now_ns()
-        with writing(path):
-            self._writer: Any = pq.ParquetWriter(temporary(path), schema, compression="zstd")
+        self._writer: Any = None
+        with self._writing():
+            self._writer = pq.ParquetWriter(temporary(path), schema, compression="zstd")
 
     def add(self, row: dict[str, Any]) -> None:
         """Take a row: a value for each column; one left out is null."""
@@ -39,7 +36,7 @@ class ParquetTable:
             raise WriteError(f"{self._path} is closed and takes no more rows")
         self._pending.append(row)
         self.rows += 1
-        if len(self._pending) >= GROUP_ROWS or self._clock.now_ns() - self._flushed_ns >= GROUP_NS:
+        if len(self._pending) == self._group_rows:
             self._flush()
 
     def close(self) -> None:
@@ -47,31 +44,33 @@ class ParquetTable:
         if self._writer is None:
             return
         self._flush()
-        try:
-            with writing(self._path):
-                self._writer.close()
-                publish(self._path)
-        except WriteError:
-            self._discard()
-            raise
+        with self._writing():
+            self._writer.close()
+            publish(self._path)
         self._writer = None
 
-    def _flush(self) -> None:
-        table = pa.Table.from_pylist(self._pending, schema=self._schema)
-        try:
-            with writing(self._path):
-                if table.num_rows:
-                    self._writer.write_table(table)
-        except WriteError:
-            self._discard()
-            raise
-        self._pending = []
-        self._flushed_ns = self._clock.now_ns()
-
-    def _discard(self) -> None:
-        with suppress(OSError):  # the failure that brought us here is the one to report
-            self._writer.close()
+    def discard(self) -> None:
+        """Drop the file, unless it is complete."""
+        if self._writer is not None:
+            with suppress(OSError):  # on a full disk the footer can't be written either
+                self._writer.close()
         with suppress(OSError):
             temporary(self._path).unlink()
         self._writer = None
         self._pending = []
+
+    def _flush(self) -> None:
+        table = pa.Table.from_pylist(self._pending, schema=self._schema)
+        with self._writing():
+            if table.num_rows:
+                self._writer.write_table(table)
+        self._pending = []
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            with writing(self._path):
+                yield
+        except WriteError:
+            self.discard()
+            raise

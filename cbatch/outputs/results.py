@@ -14,7 +14,10 @@ from cbatch.outputs.files import writing
 from cbatch.outputs.parquet import ParquetTable
 from cbatch.types import FinishReason, RequestOutput, RowFault, RowRef
 
-PART_ROWS = 100_000
+PART_ROWS = 5_000
+PART_NS = 300_000_000_000
+"""What a part may lose where the process is killed or the disk is full: so many rows, or the rows of so long."""
+GROUP_ROWS = 1_000
 
 GENERATION_FAILED = "generation_failed"
 CANCELLED = "cancelled"
@@ -71,15 +74,19 @@ class ParquetResults:
         self._columns = plan_columns(sample)
         self._schema = schema.results(self._columns)
         self._parts = 0
+        self._begun_ns = 0
+        """When the open part got its first row."""
         folder = directory / RESULTS_FOLDER
         with writing(folder):
             folder.mkdir(exist_ok=True)
-        self._part = self._next_part()
+        self._part: ParquetTable | None = self._next_part()
 
     def add(self, result: Result) -> None:
-        """Take a result. Raises `WriteError`."""
-        if self._part.rows == PART_ROWS:
+        """Take a result. Raises `WriteError`; after that, whatever is added."""
+        if self._part is None:
             self._part = self._next_part()
+        if self._part.rows == 0:
+            self._begun_ns = self._clock.now_ns()
         self._part.add(
             {
                 "row": result.ref.number,
@@ -93,14 +100,27 @@ class ParquetResults:
                 **cells(self._columns, result.ref.carried),
             }
         )
-        if self._part.rows == PART_ROWS:
+        self.keep()
+
+    def keep(self) -> None:
+        """Complete the open part if it is due; to be called often. Raises `WriteError`."""
+        if self._part is None or self._part.rows == 0:
+            return
+        if self._part.rows == PART_ROWS or self._clock.now_ns() - self._begun_ns >= PART_NS:
             self._part.close()
+            self._part = None
 
     def close(self) -> None:
         """Complete the last part; an empty run has one, without rows. Calling it again does nothing."""
-        self._part.close()
+        if self._part is not None:
+            self._part.close()
+
+    def discard(self) -> None:
+        """Drop the open part."""
+        if self._part is not None:
+            self._part.discard()
 
     def _next_part(self) -> ParquetTable:
-        part = ParquetTable(part_path(self._directory, self._parts), self._schema, self._clock)
+        part = ParquetTable(part_path(self._directory, self._parts), self._schema, GROUP_ROWS)
         self._parts += 1
         return part

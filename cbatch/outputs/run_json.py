@@ -21,12 +21,13 @@ _PACKAGES = ("llama-cpp-python", "numpy", "pyarrow")
 def write_run_json(directory: Path, record: Mapping[str, Any]) -> Path:
     """Write `record`, JSON values only, and return the file's path. An earlier one stays until this one is complete.
 
+    Half a surrogate pair, as Python gives it for a byte of a file name that isn't UTF-8, becomes JSON's escape for it.
     Raises `WriteError` where the disk refuses.
     """
     path = directory / RUN_JSON
     text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
     with writing(path):
-        temporary(path).write_text(text + "\n", encoding="utf-8")
+        temporary(path).write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
         publish(path)
     return path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +19,8 @@ from cbatch.outputs.parquet import ParquetTable
 from cbatch.outputs.results import ParquetResults, Result
 from cbatch.types import EngineView, RequestOutput, RowFault, RowRef, StepRecord
 
+REQUESTS_GROUP_ROWS = 1_000
+STEPS_GROUP_ROWS = 10_000
 OUTPUT_FORMATS = ("parquet", "jsonl")
 _STEP_FIELDS = tuple(f.name for f in fields(StepRecord))
 
@@ -25,7 +28,11 @@ _STEP_FIELDS = tuple(f.name for f in fields(StepRecord))
 class _Results(Protocol):
     def add(self, result: Result) -> None: ...
 
+    def keep(self) -> None: ...
+
     def close(self) -> None: ...
+
+    def discard(self) -> None: ...
 
 
 class RunWriter:
@@ -48,18 +55,23 @@ class RunWriter:
     ) -> None:
         if output_format not in OUTPUT_FORMATS:
             raise UsageError(f"output-format is {output_format!r}: give {' or '.join(OUTPUT_FORMATS)}")
-        self._results: _Results = (
-            ParquetResults(directory, sample, clock)
-            if output_format == "parquet"
-            else JsonlResults(directory, model, clock, is_chat)
-        )
-        self._requests = ParquetTable(directory / REQUESTS, schema.REQUESTS, clock)
-        self._steps = ParquetTable(directory / STEPS, schema.STEPS, clock)
+        with ExitStack() as undo:
+            self._results: _Results = (
+                ParquetResults(directory, sample, clock)
+                if output_format == "parquet"
+                else JsonlResults(directory, model, clock, is_chat)
+            )
+            undo.callback(self._results.discard)
+            self._requests = ParquetTable(directory / REQUESTS, schema.REQUESTS, REQUESTS_GROUP_ROWS)
+            undo.callback(self._requests.discard)
+            self._steps = ParquetTable(directory / STEPS, schema.STEPS, STEPS_GROUP_ROWS)
+            undo.pop_all()
 
     def step(self, record: StepRecord, view: Callable[[], EngineView]) -> None:  # noqa: ARG002 (Observer)
         row = {name: getattr(record, name) for name in _STEP_FIELDS}
         row["llama_ns"] = record.llama_ns
         self._steps.add(row)
+        self._results.keep()
 
     def finished(self, ref: RowRef, output: RequestOutput) -> None:
         self._results.add(Result.of_output(ref, output))

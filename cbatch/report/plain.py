@@ -75,7 +75,9 @@ class PlainLines:
 
 
 def write_line(text: str) -> None:
-    """To stderr; a reader that has gone away doesn't end the job, whose results go to disk."""
+    """To stderr, if it's open; a reader that has gone away doesn't end the job, whose results go to disk."""
+    if sys.stderr is None:
+        return
     try:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()

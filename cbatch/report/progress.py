@@ -77,7 +77,7 @@ class Progress:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lock = threading.RLock()  # a signal handler may show a message, and so ask for figures, amid a step
+        self._lock = threading.Lock()
         self._started_ns = clock.now_ns()
         self._first_step_ns: int | None = None
         self._last_step_ns = 0

@@ -25,7 +25,9 @@ def choose_view(progress: Progress, *, quiet: bool, is_terminal: bool, title: st
     """A dashboard on a terminal that can draw one, else plain lines; with `quiet`, messages only."""
     if quiet:
         return Quiet()
-    console = Console(file=sys.stderr, force_terminal=is_terminal)
-    if is_terminal and not console.is_dumb_terminal and console.encoding.startswith("utf"):
-        return Dashboard(progress, console, title=title)
-    return PlainLines(progress)
+    if not is_terminal:  # and there may be no stderr at all
+        return PlainLines(progress)
+    console = Console(file=sys.stderr, force_terminal=True)
+    if console.is_dumb_terminal or not console.encoding.startswith("utf"):
+        return PlainLines(progress)
+    return Dashboard(progress, console, title=title)

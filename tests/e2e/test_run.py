@@ -154,6 +154,14 @@ def test_a_reader_of_the_summary_that_goes_away_is_no_failure(rows: Path, tiny_m
         assert "Error" not in ran.stderr
 
 
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-"])
+def test_a_closed_standard_stream_is_no_failure(rows: Path, tiny_model: Path, closed: str) -> None:
+    line = shlex.join(command("run", rows, "-m", tiny_model, "-t", 1, "--max-tokens", 2))
+    ran = subprocess.run(["bash", "-c", f"{line} {closed}"], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert len(results(Path(f"{rows}.cbatch"))) == 40
+
+
 def test_a_file_name_that_is_not_utf8(tmp_path: Path, tiny_model: Path) -> None:
     name = os.fsdecode(bytes(tmp_path) + b"/r\xff.jsonl")
     write_rows(Path(name), [{"prompt": "a", "max_tokens": 2}])

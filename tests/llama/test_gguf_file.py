@@ -98,6 +98,20 @@ def test_missing_folder_and_special_file(tmp_path: Path) -> None:
         check_model_files(tmp_path / "pipe")
 
 
+def test_what_the_system_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ModelError, match="can't be read: File name too long"):
+        check_model_files(tmp_path / ("x" * 300))
+    with pytest.raises(ModelError, match="doesn't exist"):
+        check_model_files(write_tiny(tmp_path / "m.gguf") / "below a file")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(ModelError, match="can't be read: Permission denied"):
+        check_model_files(tmp_path)
+
+
 def test_unreadable(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cbatch.errors import OutputError
-from cbatch.outputs import prepare_directory
+from cbatch.outputs import check_directory, prepare_directory
 
 OWN = (
     "results/part-00000.parquet",
@@ -99,3 +100,29 @@ def test_refuses_a_directory_it_can_not_write(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     with pytest.raises(OutputError, match="can't be used as the output directory: Permission denied"):
         prepare_directory(tmp_path, force=False)
+
+
+@pytest.mark.parametrize("force", [True, False])
+def test_a_check_touches_nothing(tmp_path: Path, force: bool) -> None:
+    check_directory(tmp_path / "a" / "b", force)
+    assert list(tmp_path.iterdir()) == []
+    if force:
+        fill(tmp_path, OWN)
+        check_directory(tmp_path, force)
+        assert files(tmp_path) == set(OWN)
+
+
+@pytest.mark.parametrize("judge", [check_directory, prepare_directory])
+@pytest.mark.parametrize("force", [True, False])
+def test_what_the_system_refuses_is_an_output_error(
+    tmp_path: Path, judge: Callable[[Path, bool], None], force: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(OutputError, match="can't be used as the output directory: File name too long"):
+        judge(tmp_path / ("x" * 300), force)
+
+    def refuse(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(OutputError, match="can't be used as the output directory: Permission denied"):
+        judge(tmp_path, force)

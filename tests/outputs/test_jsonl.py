@@ -98,6 +98,26 @@ def test_a_line_is_with_the_system_at_once_and_named_at_the_end(tmp_path: Path) 
     assert [p.name for p in tmp_path.iterdir()] == ["results.jsonl"]
 
 
+def test_a_model_whose_file_name_is_not_utf8_is_escaped(tmp_path: Path) -> None:
+    results = JsonlResults(tmp_path, "caf\udce9.gguf", VirtualClock(), is_chat=lambda _: True)
+    results.add(Result.of_output(make_ref(1), make_output([1])))
+    results.close()
+    [line] = read(tmp_path / "results.jsonl")
+    assert line["response"]["body"]["model"] == "caf\udce9.gguf"
+
+
+def test_what_is_discarded_goes_unless_it_is_complete(tmp_path: Path) -> None:
+    results = open_results(tmp_path)
+    results.add(Result.of_fault(make_fault()))
+    results.discard()
+    results.close()
+    assert list(tmp_path.iterdir()) == []
+    done = open_results(tmp_path)
+    done.close()
+    done.discard()
+    assert [p.name for p in tmp_path.iterdir()] == ["results.jsonl"]
+
+
 def test_line_separators_in_text_do_not_split_a_line(tmp_path: Path) -> None:
     results = open_results(tmp_path)
     results.add(Result.of_output(make_ref(), make_output([1], text="a\nb\r\nc")))

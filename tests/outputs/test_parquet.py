@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cbatch.clock import VirtualClock
 from cbatch.outputs.files import WriteError
-from cbatch.outputs.parquet import GROUP_NS, GROUP_ROWS, ParquetTable
+from cbatch.outputs.parquet import ParquetTable
 
 FIELDS: list[pa.Field[Any]] = [pa.field("n", pa.int64(), nullable=False), pa.field("s", pa.string())]
 SCHEMA = pa.schema(FIELDS)
+
+
+def make_table(directory: Path) -> ParquetTable:
+    return ParquetTable(directory / "t.parquet", SCHEMA, group_rows=3)
 
 
 def groups(path: Path) -> list[int]:
@@ -22,26 +27,16 @@ def groups(path: Path) -> list[int]:
 
 
 def test_row_groups_close_by_count(tmp_path: Path) -> None:
-    table = ParquetTable(tmp_path / "t.parquet", SCHEMA, VirtualClock())
-    for n in range(2 * GROUP_ROWS + 1):
+    table = make_table(tmp_path)
+    for n in range(7):
         table.add({"n": n})
     table.close()
-    assert groups(tmp_path / "t.parquet") == [GROUP_ROWS, GROUP_ROWS, 1]
-    assert pq.read_table(tmp_path / "t.parquet")["n"].to_pylist() == list(range(2 * GROUP_ROWS + 1))
-
-
-def test_row_groups_close_by_time(tmp_path: Path) -> None:
-    clock = VirtualClock()
-    table = ParquetTable(tmp_path / "t.parquet", SCHEMA, clock)
-    for wait in (0, GROUP_NS - 1, 1, 0, GROUP_NS):
-        clock.advance(wait)
-        table.add({"n": 0})
-    table.close()
-    assert groups(tmp_path / "t.parquet") == [3, 2]
+    assert groups(tmp_path / "t.parquet") == [3, 3, 1]
+    assert pq.read_table(tmp_path / "t.parquet")["n"].to_pylist() == list(range(7))
 
 
 def test_the_final_name_appears_at_the_end(tmp_path: Path) -> None:
-    table = ParquetTable(tmp_path / "t.parquet", SCHEMA, VirtualClock())
+    table = make_table(tmp_path)
     table.add({"n": 1, "s": "x"})
     assert [p.name for p in tmp_path.iterdir()] == [".t.parquet.tmp"]
     table.close()
@@ -51,20 +46,20 @@ def test_the_final_name_appears_at_the_end(tmp_path: Path) -> None:
 
 
 def test_no_rows_make_a_file_with_columns(tmp_path: Path) -> None:
-    ParquetTable(tmp_path / "t.parquet", SCHEMA, VirtualClock()).close()
+    make_table(tmp_path).close()
     assert pq.read_schema(tmp_path / "t.parquet").equals(SCHEMA)
     assert groups(tmp_path / "t.parquet") == []
 
 
 def test_a_required_column_refuses_null(tmp_path: Path) -> None:
-    table = ParquetTable(tmp_path / "t.parquet", SCHEMA, VirtualClock())
+    table = make_table(tmp_path)
     table.add({"s": "x"})
     with pytest.raises(pa.ArrowInvalid, match="non-nullable"):
         table.close()
 
 
 def test_a_closed_table_takes_no_rows(tmp_path: Path) -> None:
-    table = ParquetTable(tmp_path / "t.parquet", SCHEMA, VirtualClock())
+    table = make_table(tmp_path)
     table.close()
     with pytest.raises(WriteError, match="is closed"):
         table.add({"n": 1})
@@ -74,13 +69,65 @@ def test_a_full_disk_leaves_no_file_that_can_not_be_read(tmp_path: Path, monkeyp
     def refuse(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    table = ParquetTable(tmp_path / "t.parquet", SCHEMA, VirtualClock())
+    table = make_table(tmp_path)
     monkeypatch.setattr(pq.ParquetWriter, "write_table", refuse)
-    for n in range(GROUP_ROWS - 1):
-        table.add({"n": n})
+    table.add({"n": 1})
+    table.add({"n": 2})
     with pytest.raises(WriteError, match=r"t\.parquet can't be written: No space left on device"):
-        table.add({"n": GROUP_ROWS})
+        table.add({"n": 3})
     with pytest.raises(WriteError, match="is closed"):
         table.add({"n": 1})
     table.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_can_not_be_begun_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, *_: Any, **__: Any) -> None:
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pq, "ParquetWriter", refuse)
+    with pytest.raises(WriteError, match="No space left on device"):
+        make_table(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_discarded_goes_unless_it_is_complete(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    for n in range(4):
+        table.add({"n": n})
+    table.discard()
+    assert list(tmp_path.iterdir()) == []
+    done = make_table(tmp_path)
+    done.close()
+    done.discard()
+    assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]
+
+
+# A limit on the size of files refuses as a full disk does, byte for byte: in the first bytes, amid a row group, and in
+# the footer.
+_LIMITED = """
+import resource, sys
+from pathlib import Path
+from cbatch.outputs.files import WriteError
+from tests.outputs.test_parquet import make_table
+
+folder, limit = Path(sys.argv[1]), int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+try:
+    table = make_table(folder)
+    for n in range(9):
+        table.add({"n": n, "s": str(n) * 100})
+    table.close()
+except WriteError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("limit", [2, 200, 900])
+def test_a_real_refusal_at_any_byte(tmp_path: Path, limit: int) -> None:
+    command = [sys.executable, "-c", _LIMITED, str(tmp_path), str(limit)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "t.parquet can't be written: File too large" in done.stdout
+    assert done.stderr == ""
     assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from cbatch.clock import VirtualClock
-from cbatch.outputs import results
+from cbatch.outputs import WriteError, results
 from cbatch.outputs.carried import plan_columns
 from cbatch.outputs.results import ParquetResults, Result
 from cbatch.types import FinishReason, RowFault
@@ -84,6 +85,53 @@ def test_full_parts_are_not_followed_by_an_empty_one(tmp_path: Path, monkeypatch
     writer.close()
     writer.close()
     assert [p.name for p in (tmp_path / "results").iterdir()] == ["part-00000.parquet"]
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(p.name for p in (directory / "results").iterdir())
+
+
+def test_a_part_is_complete_some_time_after_its_first_row(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    writer = ParquetResults(tmp_path, [], clock)
+    clock.advance(2 * results.PART_NS)  # nothing was added, so nothing can be lost
+    writer.keep()
+    writer.add(Result.of_fault(make_fault(1)))
+    clock.advance(results.PART_NS - 1)
+    writer.add(Result.of_fault(make_fault(2)))
+    writer.keep()
+    assert names(tmp_path) == [".part-00000.parquet.tmp"]
+    clock.advance(1)
+    writer.keep()
+    writer.keep()
+    assert names(tmp_path) == ["part-00000.parquet"]
+    writer.add(Result.of_fault(make_fault(3)))
+    clock.advance(results.PART_NS)
+    writer.add(Result.of_fault(make_fault(4)))
+    assert names(tmp_path) == ["part-00000.parquet", "part-00001.parquet"]
+    writer.close()
+    assert [r["row"] for r in read(tmp_path)] == [1, 2, 3, 4]
+
+
+def test_a_full_disk_costs_one_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(results, "PART_ROWS", 3)
+    monkeypatch.setattr(results, "GROUP_ROWS", 2)
+    writer = ParquetResults(tmp_path, [], VirtualClock())
+    for number in range(1, 5):
+        writer.add(Result.of_fault(make_fault(number)))
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", refuse)
+    with pytest.raises(WriteError) as caught:
+        writer.add(Result.of_fault(make_fault(5)))
+    part = tmp_path / "results" / "part-00001.parquet"
+    assert str(caught.value).startswith(f"{part} can't be written: No space left on device. What has its final name in")
+    with pytest.raises(WriteError, match="takes no more rows"):
+        writer.add(Result.of_fault(make_fault(6)))
+    writer.close()
+    assert names(tmp_path) == ["part-00000.parquet"]
+    assert [r["row"] for r in read(tmp_path)] == [1, 2, 3]
 
 
 def test_an_empty_run_has_one_part_without_rows(tmp_path: Path) -> None:

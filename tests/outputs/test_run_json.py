@@ -32,6 +32,13 @@ def test_a_value_that_is_not_json_leaves_the_earlier_one(tmp_path: Path) -> None
     assert json.loads((tmp_path / "run.json").read_text()) == {"status": "running"}
 
 
+def test_a_file_name_that_is_not_utf8_is_escaped(tmp_path: Path) -> None:
+    record = {"model": "/models/caf\udce9.gguf", "inputs": ["\\\udcff \\udcff 😀"]}
+    text = write_run_json(tmp_path, record).read_text(encoding="utf-8")
+    assert json.loads(text) == record
+    assert "caf\\udce9.gguf" in text
+
+
 def test_a_missing_directory_is_a_write_error(tmp_path: Path) -> None:
     with pytest.raises(WriteError, match=r"run\.json can't be written: No such file"):
         write_run_json(tmp_path / "gone", {})

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -15,7 +14,7 @@ import pytest
 
 from cbatch.clock import VirtualClock
 from cbatch.errors import UsageError
-from cbatch.outputs import RunWriter, WriteError, schema
+from cbatch.outputs import RunWriter, WriteError, results, schema
 from cbatch.outputs.parquet import ParquetTable
 from cbatch.types import FinishReason, Observer, StepRecord
 from tests.metrics.factories import make_fault, make_output, make_ref, make_step, no_view
@@ -153,6 +152,38 @@ def test_an_unknown_format_is_a_usage_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("output_format", ["parquet", "jsonl"])
+def test_a_writer_that_can_not_begin_leaves_no_file(tmp_path: Path, output_format: str) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc").exists() else None
+    (tmp_path / ".steps.parquet.tmp").mkdir()
+    with pytest.raises(WriteError, match=r"steps\.parquet can't be written: Is a directory"):
+        open_writer(tmp_path, output_format)
+    assert names(tmp_path) == set()
+    assert before is None or len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_steps_take_waiting_results_to_disk(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    writer = RunWriter(tmp_path, output_format="parquet", sample=REFS, model="m", clock=clock)
+    writer.finished(REFS[0], make_output([1]))
+    clock.advance(results.PART_NS)
+    writer.step(make_step(), no_view)
+    assert pq.read_metadata(tmp_path / "results" / "part-00000.parquet").num_rows == 1
+    writer.close()
+
+
+def test_a_killed_run_keeps_the_parts_that_were_full(tmp_path: Path) -> None:
+    script = (
+        "import os, sys, pathlib\n"
+        "from tests.outputs.test_writer import make_fault, open_writer\n"
+        "writer = open_writer(pathlib.Path(sys.argv[1]))\n"
+        "for _ in range(5001): writer.fault(make_fault(1))\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False).returncode == -9
+    assert pq.read_metadata(tmp_path / "results" / "part-00000.parquet").num_rows == 5000
+
+
+@pytest.mark.parametrize("output_format", ["parquet", "jsonl"])
 def test_a_killed_run_leaves_no_final_name(tmp_path: Path, output_format: str) -> None:
     script = (
         "import os, sys, pathlib\n"
@@ -199,11 +230,10 @@ def test_one_file_that_fails_does_not_cost_the_others(tmp_path: Path, monkeypatc
 
 def test_memory_is_bounded(tmp_path: Path) -> None:
     writer = open_writer(tmp_path)
-    most = 0
-    tables: list[Any] = [writer._requests, writer._steps]
     for _ in range(2500):
         writer.finished(REFS[0], make_output([1]))
+        assert len(writer._requests._pending) < 1000
+    for _ in range(10_000):
         writer.step(make_step(), no_view)
-        most = max(most, *(len(table._pending) for table in tables))
+    assert not writer._steps._pending
     writer.close()
-    assert most < 1000

@@ -59,3 +59,14 @@ def test_a_reader_that_has_gone_away_doesnt_end_the_job(monkeypatch: pytest.Monk
     with PlainLines(Progress(VirtualClock()), every_s=0.001) as view:
         view.message("nobody reads this")
         time.sleep(0.01)
+
+
+def test_without_stderr_nothing_is_written(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    with PlainLines(Progress(VirtualClock()), every_s=0.001) as view:
+        view.message("nobody reads this")
+        time.sleep(0.01)
+    with Quiet() as quiet:
+        quiet.message("nor this")
+    monkeypatch.undo()
+    assert capsys.readouterr() == ("", "")

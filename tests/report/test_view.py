@@ -29,3 +29,12 @@ def test_choose_view(
     monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(io.BytesIO(), encoding))
     view = choose_view(Progress(VirtualClock()), quiet=quiet, is_terminal=is_terminal)
     assert isinstance(view, expected)
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_without_stderr_nothing_is_shown(quiet: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stderr", None)
+        with choose_view(Progress(VirtualClock()), quiet=quiet, is_terminal=False) as view:
+            view.message("nobody reads this")
+    assert capfd.readouterr() == ("", "")
