@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,8 +27,11 @@ class ParquetTable:
         self._group_rows = group_rows
         self._pending: list[dict[str, Any]] = []
         self._writer: Any = None
+        self._file: IO[bytes] | None = None
         with self._writing():
-            self._writer = pq.ParquetWriter(temporary(path), schema, compression="zstd")
+            # opened here, because Arrow takes only names that are UTF-8
+            self._file = open(temporary(path), "wb")  # noqa: SIM115
+            self._writer = pq.ParquetWriter(self._file, schema, compression="zstd")
 
     def add(self, row: dict[str, Any]) -> None:
         """Take a row: a value for each column; one left out is null."""
@@ -46,6 +49,7 @@ class ParquetTable:
         self._flush()
         with self._writing():
             self._writer.close()
+            self._close_file()
             publish(self._path)
         self._writer = None
 
@@ -54,6 +58,8 @@ class ParquetTable:
         if self._writer is not None:
             with suppress(OSError):  # on a full disk the footer can't be written either
                 self._writer.close()
+        with suppress(OSError):
+            self._close_file()
         with suppress(OSError):
             temporary(self._path).unlink()
         self._writer = None
@@ -65,6 +71,11 @@ class ParquetTable:
             if table.num_rows:
                 self._writer.write_table(table)
         self._pending = []
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

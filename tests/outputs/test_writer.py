@@ -42,8 +42,9 @@ def names(directory: Path) -> set[str]:
 
 
 def test_it_is_an_observer(tmp_path: Path) -> None:
-    observer: Observer = open_writer(tmp_path)
-    assert observer is not None
+    with open_writer(tmp_path) as writer:
+        observer: Observer = writer
+        assert observer is not None
 
 
 def test_pyarrow_reads_what_was_written(tmp_path: Path) -> None:
@@ -226,6 +227,7 @@ def test_one_file_that_fails_does_not_cost_the_others(tmp_path: Path, monkeypatc
     with pytest.raises(WriteError, match=r"requests\.parquet"):
         writer.close()
     assert names(tmp_path) == {"results/part-00000.parquet", "steps.parquet", ".requests.parquet.tmp"}
+    writer._requests.discard()
 
 
 def test_memory_is_bounded(tmp_path: Path) -> None:
