@@ -16,7 +16,8 @@
 from __future__ import annotations
 
 from cbatch.engine import Engine
-from cbatch.types import FinishReason, Request, RequestOutput, SamplingParams
+from cbatch.sampling import SamplingParams
+from cbatch.types import FinishReason, Request, RequestOutput
 
 __all__ = ["Engine", "FinishReason", "Request", "RequestOutput", "SamplingParams"]
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "cbatch"
-BOTTOM = {"errors", "clock", "types", "config"}
+BOTTOM = {"errors", "clock", "sampling", "types", "config"}
 BELOW: dict[str, set[str]] = {
     "errors": set(),
     "clock": set(),
-    "types": {"errors"},
+    "sampling": {"errors"},
+    "types": {"errors", "sampling"},
     "config": {"errors"},
     "inputs": BOTTOM,
     "engine": BOTTOM,

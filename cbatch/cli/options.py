@@ -10,7 +10,7 @@ from pathlib import Path
 from cbatch.cli.parse import parse_cpu_list, parse_logit_bias, parse_loras, parse_template_kwargs, parse_tensor_split
 from cbatch.config import ContextConfig, ModelConfig, SchedulerConfig
 from cbatch.errors import UsageError
-from cbatch.types import SamplingParams
+from cbatch.sampling import SamplingParams
 
 
 class OutputFormat(str, Enum):

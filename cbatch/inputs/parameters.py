@@ -8,7 +8,7 @@ from typing import Any
 
 from cbatch.errors import ParameterError
 from cbatch.inputs.fault import Fault, shorten, show
-from cbatch.types import SamplingParams
+from cbatch.sampling import SamplingParams
 
 FIELDS = frozenset(field.name for field in dataclasses.fields(SamplingParams))
 

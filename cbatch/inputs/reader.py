@@ -12,7 +12,8 @@ from cbatch.inputs.ids import TakenIds
 from cbatch.inputs.jsonl import check_writable, decode
 from cbatch.inputs.rows import carried_of, id_of, to_row
 from cbatch.inputs.sources import Line, find_sources, read_lines
-from cbatch.types import Row, RowFault, RowRef, SamplingParams
+from cbatch.sampling import SamplingParams
+from cbatch.types import Row, RowFault, RowRef
 
 
 def read_rows(

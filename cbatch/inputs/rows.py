@@ -10,7 +10,8 @@ from cbatch.inputs.fault import Fault, show
 from cbatch.inputs.messages import messages_of
 from cbatch.inputs.openai import ENVELOPE, is_batch_line, open_envelope
 from cbatch.inputs.parameters import NAMES, priority_of, sampling_of
-from cbatch.types import Row, RowKind, RowRef, SamplingParams
+from cbatch.sampling import SamplingParams
+from cbatch.types import Row, RowKind, RowRef
 
 ID_FIELDS = ("custom_id", "id")
 CONTENT_FIELDS = ("prompt", "messages")

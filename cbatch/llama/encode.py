@@ -12,7 +12,8 @@ from cbatch.errors import EngineError, ParameterError
 from cbatch.llama.chat import ChatTemplate, ChatTemplateError, ControlGuard, Messages, with_system
 from cbatch.llama.model import Model
 from cbatch.llama.tokenizer import Tokenizer
-from cbatch.types import Request, Row, RowFault, RowKind, SamplingParams, Tokens
+from cbatch.sampling import SamplingParams
+from cbatch.types import Request, Row, RowFault, RowKind, Tokens
 
 
 class Encoder:

@@ -16,7 +16,8 @@ from cbatch.llama.model import Model
 from cbatch.llama.probe import probe
 from cbatch.llama.runner import LlamaRunner
 from cbatch.llama.tokenizer import Tokenizer
-from cbatch.types import Messages, Request, Row, RowFault, RowKind, RowRef, SamplingParams
+from cbatch.sampling import SamplingParams
+from cbatch.types import Messages, Request, Row, RowFault, RowKind, RowRef
 
 
 class LocalModel:

@@ -20,7 +20,8 @@ import numpy as np
 from cbatch.engine import Engine
 from cbatch.llama import machine
 from cbatch.llama.local import LocalModel
-from cbatch.types import Request, SamplingParams, StepRecord
+from cbatch.sampling import SamplingParams
+from cbatch.types import Request, StepRecord
 
 SLOTS, PROMPT, OUTPUT = 32, 128, 6
 _BUSY = "import time\nend = time.monotonic() + 600\nwhile time.monotonic() < end: pass"

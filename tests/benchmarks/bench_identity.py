@@ -17,7 +17,8 @@ import numpy as np
 
 from cbatch.engine import Engine
 from cbatch.llama.local import LocalModel
-from cbatch.types import Request, SamplingParams
+from cbatch.sampling import SamplingParams
+from cbatch.types import Request
 
 _SETTINGS: dict[str, dict[str, Any]] = {
     "bf16 KV, flash attention (default)": {},

@@ -28,7 +28,8 @@ from cbatch.llama.locate import resolve_model
 from cbatch.llama.model import Model
 from cbatch.llama.runner import LlamaRunner
 from cbatch.llama.tokenizer import Tokenizer
-from cbatch.types import Request, SamplingParams, StepRecord
+from cbatch.sampling import SamplingParams
+from cbatch.types import Request, StepRecord
 
 PROMPT, OUTPUT, SLOTS = 128, 64, 32
 SAMPLED = {"temperature": 0.8, "top_k": 40, "top_p": 0.95}

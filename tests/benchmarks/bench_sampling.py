@@ -8,7 +8,8 @@ import numpy as np
 
 from cbatch.engine.sequence import Sequence
 from cbatch.llama.sampling import Sampler
-from cbatch.types import Request, SamplingParams
+from cbatch.sampling import SamplingParams
+from cbatch.types import Request
 
 ROWS = 32
 CASES = {

@@ -15,7 +15,8 @@ import pytest
 
 from cbatch.llama.locate import resolve_model
 from cbatch.llama.model import Model
-from cbatch.types import Request, SamplingParams
+from cbatch.sampling import SamplingParams
+from cbatch.types import Request
 from tests.e2e.command import EXAMPLES, cbatch, results, table, write_rows
 from tests.llama.running import answer, llama_engine
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from cbatch.config import SchedulerConfig
 from cbatch.engine import Engine, FakeRunner
-from cbatch.types import Request, SamplingParams
+from cbatch.sampling import SamplingParams
+from cbatch.types import Request
 
 
 def request(request_id: str, prompt: int = 4, max_tokens: int = 3, **fields: Any) -> Request:

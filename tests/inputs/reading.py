@@ -8,7 +8,8 @@ from typing import Any
 
 from cbatch.clock import VirtualClock
 from cbatch.inputs import read_rows
-from cbatch.types import Row, RowFault, SamplingParams
+from cbatch.sampling import SamplingParams
+from cbatch.types import Row, RowFault
 
 DEFAULTS = SamplingParams(max_tokens=100, temperature=0.5, seed=9, stop=("END",))
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from cbatch.clock import VirtualClock
 from cbatch.inputs import read_rows
-from cbatch.types import Row, RowFault, RowKind, SamplingParams
+from cbatch.sampling import SamplingParams
+from cbatch.types import Row, RowFault, RowKind
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cbatch.types import SamplingParams
+from cbatch.sampling import SamplingParams
 from tests.inputs.reading import DEFAULTS, fault, row
 
 

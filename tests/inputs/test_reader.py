@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from cbatch.clock import VirtualClock
 from cbatch.inputs import read_rows
-from cbatch.types import Row, RowFault, SamplingParams
+from cbatch.sampling import SamplingParams
+from cbatch.types import Row, RowFault
 from tests.inputs.reading import read, read_values
 
 JSON = st.recursive(

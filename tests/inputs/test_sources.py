@@ -17,7 +17,7 @@ from cbatch.clock import VirtualClock
 from cbatch.errors import InputError
 from cbatch.inputs import read_rows, sources
 from cbatch.inputs.sources import find_sources, read_lines
-from cbatch.types import SamplingParams
+from cbatch.sampling import SamplingParams
 
 
 def write(folder: Path, *names: str) -> list[str]:
@@ -152,7 +152,7 @@ _MAIN_ENDS_FIRST = """
 import sys, threading
 from cbatch.clock import WallClock
 from cbatch.inputs import read_rows
-from cbatch.types import SamplingParams
+from cbatch.sampling import SamplingParams
 
 rows, first = read_rows(["-"], defaults=SamplingParams(), clock=WallClock()), threading.Event()
 threading.Thread(target=lambda: [first.set() for _ in rows], daemon=True).start()

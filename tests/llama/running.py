@@ -14,7 +14,8 @@ from cbatch.engine import Engine
 from cbatch.llama.model import Model
 from cbatch.llama.runner import LlamaRunner
 from cbatch.llama.tokenizer import Tokenizer
-from cbatch.types import Request, RequestOutput, SamplingParams
+from cbatch.sampling import SamplingParams
+from cbatch.types import Request, RequestOutput
 
 
 @contextmanager

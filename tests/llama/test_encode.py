@@ -13,7 +13,8 @@ from cbatch.llama.encode import Encoder, stream_seed
 from cbatch.llama.model import Model
 from cbatch.llama.tiny import BOS, IM_END, IM_START, N_VOCAB, write_tiny
 from cbatch.llama.tokenizer import Tokenizer
-from cbatch.types import Request, Row, RowFault, RowKind, RowRef, SamplingParams
+from cbatch.sampling import SamplingParams
+from cbatch.types import Request, Row, RowFault, RowKind, RowRef
 
 REF = RowRef(number=3, id="r3", where="rows.jsonl:3", arrival_ns=77)
 

@@ -19,7 +19,8 @@ from cbatch.llama.memory import kv_budget, kv_bytes_per_cell, within_memory
 from cbatch.llama.model import Model
 from cbatch.llama.runner import LlamaRunner
 from cbatch.llama.tiny import write_tiny_lora
-from cbatch.types import FinishReason, Request, SamplingParams
+from cbatch.sampling import SamplingParams
+from cbatch.types import FinishReason, Request
 from tests.llama.running import answer, llama_engine, requests
 
 EXACT: dict[str, Any] = {"kv_type": "f32", "flash_attn": "off"}

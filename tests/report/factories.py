@@ -6,6 +6,7 @@ import numpy as np
 
 from cbatch.metrics.percentiles import Distribution
 from cbatch.report.progress import Figures, Rate
+from cbatch.sampling import SamplingParams
 from cbatch.types import (
     EngineView,
     FinishReason,
@@ -13,7 +14,6 @@ from cbatch.types import (
     RequestOutput,
     RowFault,
     RowRef,
-    SamplingParams,
     SlotView,
     StepRecord,
 )

@@ -15,7 +15,7 @@ import numpy as np
 from cbatch.llama.lib import C
 from cbatch.llama.sampling.candidates import Ints, Logits, chosen
 from cbatch.llama.sampling.draw import FAILED, KNOB, draw, knob
-from cbatch.types import SamplingParams
+from cbatch.sampling import SamplingParams
 
 _TOKEN_DATA = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 _FARTHEST = np.float32(70)

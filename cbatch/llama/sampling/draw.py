@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbatch.llama.sampling.candidates import Candidates, Floats, Ints
-from cbatch.types import SamplingParams
+from cbatch.sampling import SamplingParams
 
 Bools = npt.NDArray[np.bool_]
 Knobs = npt.NDArray[np.void]

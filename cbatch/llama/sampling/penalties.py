@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbatch.engine.sequence import Sequence
-from cbatch.types import SamplingParams
+from cbatch.sampling import SamplingParams
 
 
 def has_patch(sampling: SamplingParams) -> bool:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from cbatch.types import SamplingParams
+from cbatch.sampling import SamplingParams
 
 MASK = 2**64 - 1
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cbatch.llama.sampling.chain import sample_row, survivors
 from cbatch.llama.sampling.draw import FAILED
-from cbatch.types import SamplingParams
+from cbatch.sampling import SamplingParams
 from tests.llama.sampling import reference
 
 SLACK = 1e-4  # float32 sums of up to some thousand probabilities

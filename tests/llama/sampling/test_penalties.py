@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from cbatch.engine.sequence import Sequence
 from cbatch.llama.sampling.penalties import Patch, has_patch
-from cbatch.types import Request, SamplingParams
+from cbatch.sampling import SamplingParams
+from cbatch.types import Request
 from tests.llama.sampling import reference
 
 N_VOCAB = 12

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from cbatch.engine.sequence import Sequence
 from cbatch.llama.sampling import FAILED, Sampler
-from cbatch.types import Request, SamplingParams
+from cbatch.sampling import SamplingParams
+from cbatch.types import Request
 from tests.llama.sampling import reference
 
 MIXED = [

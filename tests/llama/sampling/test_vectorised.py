@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cbatch.llama.sampling import candidates, vectorised
 from cbatch.llama.sampling.draw import FAILED, KNOB, knob
 from cbatch.llama.sampling.vectorised import sample_rows
-from cbatch.types import SamplingParams
+from cbatch.sampling import SamplingParams
 from tests.llama.sampling import reference
 
 ALMOST_ONE = 1 - 2**-53
