@@ -104,7 +104,12 @@ def size_for_rows(
     config = place_threads(options, options.context_config())
     slots = slots_wanted(window, config.max_num_seqs, all_read=all_read)
     longest, most = cells_wanted(window, most_cells(options, model))
-    sizes = (longest, most) if options.ctx is None else (options.ctx,)
+    if options.ctx is not None:
+        sizes = [options.ctx]
+    elif config.kv_mode == "unified":
+        sizes = [max(most, -(-longest // slots))]  # a slot's share of a pool in which the longest row fits too
+    else:
+        sizes = [longest, most]
     wanted = [replace(config, max_num_seqs=slots, cells_per_seq=padded(cells)) for cells in sizes]
     fitting = [within_memory(model, context) for context in wanted]
     whole = [context for context in fitting if context is not None and context.max_num_seqs == slots]

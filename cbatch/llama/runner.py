@@ -145,7 +145,9 @@ class LlamaRunner:
             return self.capacity
         # the first context's threads: by now this thread may be bound to one CPU, and would be counted with one core
         old = replace(self.context.config, threads=self.context.resolved.threads)
-        larger = within_memory(self.model, replace(old, cells_per_seq=cells_per_seq), replaced=old)
+        shares = old.max_num_seqs if old.kv_mode == "unified" else 1
+        wanted = replace(old, cells_per_seq=-(-cells_per_seq // shares))
+        larger = within_memory(self.model, wanted, replaced=old)
         if larger is None:
             return self.capacity
         self.context.close()

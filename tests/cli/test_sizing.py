@@ -71,6 +71,11 @@ def test_memory_bounds_the_context(tiny: Model, monkeypatch: pytest.MonkeyPatch)
         sized(tiny, window, 255, monkeypatch)
 
 
+def test_a_pool_is_for_most_rows_and_holds_the_longest(tiny: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sized(tiny, rows(*[200] * 19, 1900), 1e9, monkeypatch, kv="unified") == (8, 256, None)
+    assert sized(tiny, rows(*[2] * 19, 1900), 1e9, monkeypatch, kv="unified", max_num_seqs=2) == (2, 1024, None)
+
+
 def test_a_context_asked_for_is_made_or_refused(tiny: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sized(tiny, rows(5), 8 * 512, monkeypatch, ctx=300) == (8, 512, None)
     assert sized(tiny, rows(5), 4 * 512, monkeypatch, ctx=300)[:2] == (4, 512)

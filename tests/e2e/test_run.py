@@ -69,6 +69,13 @@ def test_the_same_run_again_gives_the_same_answers_and_needs_force(rows: Path, t
     assert results(Path(f"{rows}.cbatch")) == first
 
 
+def test_split_and_unified_kv_give_the_same_answers(rows: Path, tiny_model: Path, tmp_path: Path) -> None:
+    exact = ("-t", 1, "--kv-type", "f32", "--flash-attn", "off", "-q", "--max-num-seqs", 8)
+    for kv in ("split", "unified"):
+        assert cbatch("run", rows, "-m", tiny_model, *exact, "--kv", kv, "-o", tmp_path / kv).code == 0
+    assert results(tmp_path / "split") == results(tmp_path / "unified")
+
+
 def test_faulty_rows_cost_no_other_row(tmp_path: Path, tiny_model: Path) -> None:
     faults = tmp_path / "faults.jsonl"
     too_long = json.dumps({"id": "too-long", "prompt": "word " * 1000}).encode()

@@ -182,6 +182,14 @@ def test_growing_twice_and_being_refused_leaves_clean_slots(tiny: Model, alone: 
             assert answer(engine, [requests(1)[0]])["0"].token_ids.tolist() == alone["0"]
 
 
+def test_a_pool_grows_as_a_whole(tiny: Model) -> None:
+    long = Request("long", np.full(1500, 66, np.int32), SamplingParams(max_tokens=4))
+    with llama_engine(tiny, max_cells=2000, kv_mode="unified", cells_per_seq=256) as (engine, runner):
+        assert runner.capacity.cells_per_seq == 1024
+        assert answer(engine, [*requests(3), long])["long"].error is None
+        assert runner.capacity.cells_per_seq == 2048
+
+
 def test_a_lora_adapter_changes_the_answers(tiny_model: Path, tiny: Model, tmp_path: Path) -> None:
     adapter = write_tiny_lora(tmp_path / "lora.gguf")
 
