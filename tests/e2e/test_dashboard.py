@@ -56,7 +56,7 @@ def wait_for(terminal: Terminal, text: str, seconds: float) -> list[str]:
 
 
 def test_the_picture_fits_and_goes(terminal: Terminal, tiny_model: Path, tmp_path: Path) -> None:
-    rows = [{"id": f"row-{i}", "prompt": f"नमस्ते 👩‍👩‍👧 {i} " * 5, "max_tokens": 700} for i in range(64)]
+    rows = [{"id": f"row-{i}", "prompt": f"नमस्ते 👩‍👩‍👧 {i} " * 5, "max_tokens": 300} for i in range(64)]
     path = write_rows(tmp_path / "rows.jsonl", [*rows, {"prompt": ""}])
     line = shlex.join(command("run", path, "-m", tiny_model, "-t", 1, "--ignore-eos", "-o", tmp_path / "out"))
     terminal.type(f"cd {shlex.quote(str(Path.cwd()))}; PS1='$ '; clear; {line}; echo ended with $?")
