@@ -15,14 +15,14 @@ _CHAT, _SAMPLING, _ENGINE, _OUTPUT = "Prompts", "Sampling (defaults; a row's own
 
 def run(
     inputs: Annotated[
-        list[str], typer.Argument(help="JSONL files or globs, or - for standard input.", metavar="INPUT...")
+        list[str], typer.Argument(help="JSONL files or globs, or - for standard input.", metavar="INPUT")
     ],
     model: Annotated[
         str, Option("--model", "-m", help="A GGUF file, smollm2, or hf:OWNER/REPO/FILE.gguf.", rich_help_panel=_ENGINE)
     ] = "smollm2",
     output: Annotated[
         Path | None,
-        Option("--output", "-o", help="Directory to write. [default: INPUT.cbatch]", rich_help_panel=_OUTPUT),
+        Option("--output", "-o", help="Directory to write.", show_default="INPUT.cbatch", rich_help_panel=_OUTPUT),
     ] = None,
     output_format: Annotated[
         OutputFormat,
@@ -88,18 +88,21 @@ def run(
     ] = None,
     ctx: Annotated[
         int | None,
-        Option(help="KV cells a row, prompt and output. [default: what the rows need]", rich_help_panel=_ENGINE),
+        Option(help="KV cells a row, prompt and output.", show_default="what the rows need", rich_help_panel=_ENGINE),
     ] = None,
     kv: Annotated[str, Option(help="split, unified or auto.", rich_help_panel=_ENGINE)] = "auto",
     kv_type: Annotated[
         str | None,
-        Option(help="KV type, or K/V types such as q8_0/bf16. [default: bf16; f16 on a GPU]", rich_help_panel=_ENGINE),
+        Option(
+            help="KV type, or K/V types such as q8_0/bf16.", show_default="bf16; f16 on a GPU", rich_help_panel=_ENGINE
+        ),
     ] = None,
     flash_attn: Annotated[
-        str | None, Option(help="on, off or auto. [default: on; auto on a GPU]", rich_help_panel=_ENGINE)
+        str | None, Option(help="on, off or auto.", show_default="on; auto on a GPU", rich_help_panel=_ENGINE)
     ] = None,
     threads: Annotated[
-        int | None, Option("--threads", "-t", help="[default: physical cores]", rich_help_panel=_ENGINE)
+        int | None,
+        Option("--threads", "-t", help="Compute threads.", show_default="physical cores", rich_help_panel=_ENGINE),
     ] = None,
     cpu_mask: Annotated[
         str,
@@ -122,8 +125,7 @@ def run(
 ) -> None:
     """Answer every row of the inputs.
 
-    Exits with 0 if all rows are fine, 3 if some failed, 1 if the run failed, 2 for a mistake in the call, 130 if
-    interrupted.
+    Exit codes: 0 all rows fine, 3 some rows failed, 1 the run failed, 2 a mistake in the call, 130 interrupted.
     """
     options = RunOptions(**locals())
     from cbatch.cli.job import run_job  # loads the native library: not for --help

@@ -35,6 +35,7 @@ class Result:
     error_code: str | None = None
     """None where the row is fine."""
     error: str | None = None
+    """Where the row stands, what is wrong, and the fix."""
 
     @classmethod
     def of_output(cls, ref: RowRef, output: RequestOutput) -> Result:
@@ -51,18 +52,18 @@ class Result:
             text=output.text,
             output_tokens=int(output.token_ids.size),
             error_code=code,
-            error=_writable(error),
+            error=None if error is None else _placed(ref, error),
         )
 
     @classmethod
     def of_fault(cls, fault: RowFault) -> Result:
         """Of a row that couldn't be run."""
-        return cls(fault.ref, FinishReason.ERROR, error_code=fault.code, error=_writable(fault.message))
+        return cls(fault.ref, FinishReason.ERROR, error_code=fault.code, error=_placed(fault.ref, fault.message))
 
 
-def _writable(message: str | None) -> str | None:
-    """The message without lone surrogates: a file name in it may hold some, and they can't be written as UTF-8."""
-    return None if message is None else message.encode("utf-8", "backslashreplace").decode("utf-8")
+def _placed(ref: RowRef, message: str) -> str:
+    """`rows.jsonl:17: message`, without lone surrogates: a file name may hold some, which UTF-8 can't."""
+    return f"{ref.where}: {message}".encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class ParquetResults:

@@ -75,7 +75,7 @@ def test_bad_rows_have_an_error_and_no_response(tmp_path: Path) -> None:
         "id": "batch_req_3",
         "custom_id": "row-3",
         "response": None,
-        "error": {"code": "empty_prompt", "message": "the prompt is empty: give some text"},
+        "error": {"code": "empty_prompt", "message": "prompts.jsonl:3: the prompt is empty: give some text"},
     }
     assert cancelled["response"] is None
     assert cancelled["error"]["code"] == "cancelled"
