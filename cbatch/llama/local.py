@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import count
 from typing import Any
 
@@ -13,7 +14,7 @@ from cbatch.llama.encode import Encoder
 from cbatch.llama.gguf_file import check_model_files
 from cbatch.llama.locate import resolve_model
 from cbatch.llama.model import Model
-from cbatch.llama.probe import probe
+from cbatch.llama.probe import probe, warning_for
 from cbatch.llama.runner import LlamaRunner
 from cbatch.llama.tokenizer import Tokenizer
 from cbatch.sampling import SamplingParams
@@ -36,7 +37,10 @@ class LocalModel:
     def __init__(self, spec: str = "smollm2", **context: Any) -> None:
         config = ContextConfig(**context)
         path, header = check_model_files(resolve_model(spec))
-        self._model = Model(ModelConfig(path, use_extra_bufts=probe(header.weight_types).ok))
+        kernels = probe(header.weight_types)
+        if not kernels.ok:
+            warnings.warn(warning_for(kernels), stacklevel=2)
+        self._model = Model(ModelConfig(path, use_extra_bufts=kernels.ok))
         self._tokenizer = Tokenizer(self._model)
         template = load_template(self._model, None, {})
         self._chat = Encoder(self._model, self._tokenizer, template=template)
