@@ -76,7 +76,7 @@ class RunJob:
         self._driver: Driver | None = None
         self._feed: LookAhead | None = None
         self._stop_wanted = self._abort_wanted = False
-        title = f"cbatch run  {model.description}"
+        title = f"cbatch run  {model.config.path.stem}"
         self.view: View = choose_view(
             self.progress, quiet=options.quiet, is_terminal=sys.stderr is not None and sys.stderr.isatty(), title=title
         )

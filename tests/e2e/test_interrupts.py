@@ -23,9 +23,7 @@ def start(tmp_path: Path, model: Path, max_tokens: int) -> subprocess.Popen[str]
         text=True,
     )
     deadline = time.monotonic() + 60
-    while not (tmp_path / "out" / "steps.parquet").exists() and time.monotonic() < deadline:
-        if list((tmp_path / "out").glob(".steps*")):
-            break
+    while not list((tmp_path / "out").glob(".steps*")) and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.7)
     return process
@@ -65,9 +63,11 @@ def test_signals_that_are_ignored_stay_ignored(tmp_path: Path, tiny_model: Path)
     rows = write_rows(tmp_path / "rows.jsonl", [{"prompt": f"row {i}", "max_tokens": 400} for i in range(12)])
     line = shlex.join(command("run", rows, "-m", tiny_model, "-t", 1, "--ignore-eos", "-o", tmp_path / "out"))
     process = subprocess.Popen(["bash", "-c", f"trap '' HUP; exec {line}"], stderr=subprocess.PIPE, text=True)
-    for _ in range(20):
-        time.sleep(0.1)
+    while not (tmp_path / "out").exists() and process.poll() is None:
+        time.sleep(0.02)
+    for _ in range(10):
         process.send_signal(signal.SIGHUP)
+        time.sleep(0.05)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert len(results(tmp_path / "out")) == 12
