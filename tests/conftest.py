@@ -13,7 +13,6 @@ from cbatch.llama.locate import resolve_model
 from cbatch.llama.model import Model
 from cbatch.llama.tiny import write_tiny
 
-
 # how long an example takes depends on what else the machine does, and says nothing of the code
 settings.register_profile("cbatch", deadline=None)
 settings.load_profile("cbatch")
