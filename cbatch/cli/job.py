@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -26,7 +25,7 @@ from cbatch.llama.model import Model
 from cbatch.llama.runner import LlamaRunner
 from cbatch.llama.tokenizer import Tokenizer
 from cbatch.metrics import RunAccumulator, RunSummary
-from cbatch.outputs import RunWriter, check_directory, prepare_directory, write_run_json
+from cbatch.outputs import RunWriter, check_directory, output_paths, prepare_directory, write_run_json
 from cbatch.report.progress import Progress
 from cbatch.report.summary import print_summary, summary_json
 from cbatch.report.view import View, choose_view
@@ -88,10 +87,10 @@ class RunJob:
             window, all_read = feed.first_window(_PATIENCE_S)
             if self._stop_wanted:
                 raise Interrupted("stopped before any row was run; nothing was written")
-            context, note = parts.size_for_rows(self.options, self.model, window, all_read=all_read)
+            limit = parts.most_cells(self.options, self.model)
+            context, note = parts.size_for_rows(self.options, self.model, window, all_read=all_read, limit=limit)
             if note is not None:
                 self.notes.append(note)
-            limit = parts.most_cells(self.options, self.model)
             grows_to = 0 if self.options.ctx is not None else limit
             runner = LlamaRunner(self.model, self.tokenizer, context, self.clock, max_cells=grows_to)
             with closing(runner):
@@ -167,11 +166,12 @@ class RunJob:
         """Print the summary; returns the exit code."""
         assert self.outcome is not None
         summary = self.totals.summary()
+        paths = output_paths(self.directory, self.options.output_format.value)
         try:
             if self.options.summary is Summary.json:
-                typer.echo(summary_json(summary, self._paths(), self.notes))
+                typer.echo(summary_json(summary, paths, self.notes))
             else:
-                print_summary(summary, self._paths(), self.notes)
+                print_summary(summary, paths, self.notes)
         except (BrokenPipeError, SystemExit):  # rich makes one of the other; the run was fine all the same
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what the interpreter flushes at exit
         if self.outcome.ending is not Ending.COMPLETE:
@@ -191,11 +191,6 @@ class RunJob:
             left = f"{total - summary.rows_total:,}" if total is not None else f"at least {read:,}"
             found.append(f"{self.outcome.ending.value} on request: {left} rows are left without a result")
         return found
-
-    def _paths(self) -> dict[str, Any]:
-        results = "results" if self.options.output_format.value == "parquet" else "results.jsonl"
-        names = {"results": results, "requests": "requests.parquet", "steps": "steps.parquet", "run": "run.json"}
-        return {what: self.directory / name for what, name in names.items()}
 
 
 def _ref(job: Job) -> RowRef:

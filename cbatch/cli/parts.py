@@ -95,15 +95,16 @@ def _show(cpus: tuple[int, ...]) -> str:
 
 
 def size_for_rows(
-    options: RunOptions, model: Model, window: Sequence[Job], *, all_read: bool
+    options: RunOptions, model: Model, window: Sequence[Job], *, all_read: bool, limit: int
 ) -> tuple[ContextConfig, str | None]:
     """The context for the rows of the look-ahead window, and a note where memory kept it smaller than they want.
 
+    `limit` is what `most_cells` says.
     Raises `UsageError` where `--ctx` asks for more than one slot has memory for.
     """
     config = place_threads(options, options.context_config())
     slots = slots_wanted(window, config.max_num_seqs, all_read=all_read)
-    longest, most = cells_wanted(window, most_cells(options, model))
+    longest, most = cells_wanted(window, limit)
     if options.ctx is not None:
         sizes = [options.ctx]
     elif config.kv_mode == "unified":

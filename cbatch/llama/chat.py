@@ -23,9 +23,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from cbatch.errors import CbatchError, UsageError
 from cbatch.llama.lib import C
 from cbatch.llama.model import Model
-
-Messages = Sequence[Mapping[str, Any]]
-"""A conversation, as rows bring it: JSON objects with `role` and (mostly) `content`."""
+from cbatch.types import Messages
 
 _OTHER_TEMPLATE = "give another with --chat-template FILE, or --raw"
 

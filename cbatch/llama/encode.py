@@ -9,11 +9,11 @@ import hashlib
 import threading
 
 from cbatch.errors import EngineError, ParameterError
-from cbatch.llama.chat import ChatTemplate, ChatTemplateError, ControlGuard, Messages, with_system
+from cbatch.llama.chat import ChatTemplate, ChatTemplateError, ControlGuard, with_system
 from cbatch.llama.model import Model
 from cbatch.llama.tokenizer import Tokenizer
 from cbatch.sampling import SamplingParams
-from cbatch.types import Request, Row, RowFault, RowKind, Tokens
+from cbatch.types import Messages, Request, Row, RowFault, RowKind, Tokens
 
 
 class Encoder:

@@ -41,12 +41,10 @@ class LocalModel:
         if not kernels.ok:
             warnings.warn(warning_for(kernels), stacklevel=2)
         self._model = Model(ModelConfig(path, use_extra_bufts=kernels.ok))
-        self._tokenizer = Tokenizer(self._model)
-        template = load_template(self._model, None, {})
-        self._chat = Encoder(self._model, self._tokenizer, template=template)
-        self._raw = Encoder(self._model, self._tokenizer, template=template, raw=True)
+        tokenizer = Tokenizer(self._model)
+        self._encoder = Encoder(self._model, tokenizer, template=load_template(self._model, None, {}))
         self._numbers = count(1)
-        self.runner = LlamaRunner(self._model, self._tokenizer, config, WallClock(), max_cells=self._model.n_ctx_train)
+        self.runner = LlamaRunner(self._model, tokenizer, config, WallClock(), max_cells=self._model.n_ctx_train)
 
     def request(
         self,
@@ -62,11 +60,12 @@ class LocalModel:
         A string becomes one user message where the model has a chat template, unless `raw`. Raises `ParameterError`
         for what would be an error row of `cbatch run`.
         """
-        kind = RowKind.PROMPT if isinstance(prompt, str) else RowKind.CHAT
-        ref = RowRef(next(self._numbers), request_id, request_id, self.runner.clock.now_ns(), kind)
         content = prompt if isinstance(prompt, str) else tuple(prompt)
+        plain = RowKind.COMPLETION if raw else RowKind.PROMPT
+        kind = plain if isinstance(prompt, str) else RowKind.CHAT
+        ref = RowRef(next(self._numbers), request_id, request_id, self.runner.clock.now_ns(), kind)
         row = Row(ref, content, sampling if sampling is not None else SamplingParams(), priority)
-        made = (self._raw if raw else self._chat).encode(row)
+        made = self._encoder.encode(row)
         if isinstance(made, RowFault):
             raise ParameterError(f"request {request_id!r}: {made.message}")
         return made

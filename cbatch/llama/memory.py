@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cbatch.config import ContextConfig, padded
 from cbatch.llama import machine
-from cbatch.llama.context import resolve_context
+from cbatch.llama.context import kv_types
 from cbatch.llama.lib import C
 from cbatch.llama.model import Model
 
@@ -28,14 +28,14 @@ KV_SHARE = 0.6
 
 def kv_bytes_per_cell(model: Model, config: ContextConfig) -> float:
     """Bytes of K and V that one token fills over all layers, were every layer full attention (so an upper bound)."""
-    resolved = resolve_context(model, config)
+    type_k, type_v = kv_types(model, config)
     metadata = model.metadata
     arch = metadata.get("general.architecture", "")
     layers, heads_kv = C.llama_model_n_layer(model.handle), C.llama_model_n_head_kv(model.handle)
     head = C.llama_model_n_embd(model.handle) // max(1, C.llama_model_n_head(model.handle))
     key = int(metadata.get(f"{arch}.attention.key_length", head))
     value = int(metadata.get(f"{arch}.attention.value_length", head))
-    per_head = key * _BYTES_PER_ELEMENT[resolved.type_k] + value * _BYTES_PER_ELEMENT[resolved.type_v]
+    per_head = key * _BYTES_PER_ELEMENT[type_k] + value * _BYTES_PER_ELEMENT[type_v]
     return float(layers * heads_kv * per_head)
 
 

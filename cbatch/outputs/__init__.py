@@ -3,7 +3,7 @@
 A file gets its final name only when it's complete and on disk; until then it's a hidden `.name.tmp` beside it.
 """
 
-from cbatch.outputs.directory import check_directory, prepare_directory
+from cbatch.outputs.directory import check_directory, output_paths, prepare_directory
 from cbatch.outputs.files import WriteError
 from cbatch.outputs.run_json import environment, utc_now, write_run_json
 from cbatch.outputs.writer import OUTPUT_FORMATS, RunWriter
@@ -14,6 +14,7 @@ __all__ = [
     "WriteError",
     "check_directory",
     "environment",
+    "output_paths",
     "prepare_directory",
     "utc_now",
     "write_run_json",

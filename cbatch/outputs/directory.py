@@ -20,6 +20,13 @@ RUN_JSON = "run.json"
 _PART = f"part-{'[0-9]' * 5}.parquet"
 
 
+def output_paths(directory: Path, output_format: str) -> dict[str, Path]:
+    """What a run leaves in `directory`, by what it is."""
+    results = RESULTS_FOLDER if output_format == "parquet" else RESULTS_JSONL
+    names = {"results": results, "requests": REQUESTS, "steps": STEPS, "run": RUN_JSON}
+    return {what: directory / name for what, name in names.items()}
+
+
 def part_path(directory: Path, number: int) -> Path:
     """The results' part `number`, counted from 0."""
     return directory / RESULTS_FOLDER / f"part-{number:05d}.parquet"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from types import TracebackType
 
@@ -13,6 +12,7 @@ from cbatch.report.live import LiveArea
 from cbatch.report.panels import frame
 from cbatch.report.progress import Progress
 from cbatch.report.text import lines
+from cbatch.report.ticker import Ticker
 
 REFRESH_S = 0.25
 
@@ -34,22 +34,19 @@ class Dashboard:
         self._progress = progress
         self._console = console if console is not None else Console(stderr=True)
         self._title = title
-        self._refresh_s = refresh_s
         self._area = LiveArea(self._console, self._draw)
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="dashboard", daemon=True)
+        self._ticker = Ticker("dashboard", refresh_s, self._area.refresh)
 
     def __enter__(self) -> Dashboard:
         with suppress(OSError):
             self._area.start()
-        self._thread.start()
+        self._ticker.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
-        self._thread.join()
+        self._ticker.stop()
         with suppress(OSError):
             self._area.stop()
 
@@ -57,11 +54,6 @@ class Dashboard:
         """Print above the picture; from any thread."""
         with suppress(OSError):
             self._area.print(Text(lines(text)))
-
-    def _run(self) -> None:
-        with suppress(OSError):
-            while not self._over.wait(self._refresh_s):
-                self._area.refresh()
 
     def _draw(self) -> list[Text]:
         return frame(self._progress.figures(), self._title, *self._console.size)

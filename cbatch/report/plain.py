@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-import threading
 from types import TracebackType
 
 from cbatch.report.progress import Figures, Progress
 from cbatch.report.text import duration, lines, rate
+from cbatch.report.ticker import Ticker
 
 EVERY_S = 5.0
 
@@ -48,27 +48,20 @@ class PlainLines:
 
     def __init__(self, progress: Progress, every_s: float = EVERY_S) -> None:
         self._progress = progress
-        self._every_s = every_s
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="plain-lines", daemon=True)
+        self._ticker = Ticker("plain-lines", every_s, self._line)
 
     def __enter__(self) -> PlainLines:
-        self._thread.start()
+        self._ticker.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
-        self._thread.join()
+        self._ticker.stop()
         self._line()
 
     def message(self, text: str) -> None:
         write_line(lines(text))
-
-    def _run(self) -> None:
-        while not self._over.wait(self._every_s):
-            self._line()
 
     def _line(self) -> None:
         write_line(plain_line(self._progress.figures()))

@@ -55,7 +55,9 @@ def sized(
 ) -> tuple[int, int, str | None]:
     for module in (parts, memory):
         monkeypatch.setattr(module, "kv_budget", lambda _: budget_cells * CELL)
-    config, note = parts.size_for_rows(options(**given), model, window, all_read=False)
+    wanted = options(**given)
+    limit = parts.most_cells(wanted, model)
+    config, note = parts.size_for_rows(wanted, model, window, all_read=False, limit=limit)
     return config.max_num_seqs, config.cells_per_seq, note
 
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from cbatch.config import ModelConfig
 from cbatch.errors import UsageError
-from cbatch.llama.chat import ChatTemplate, ChatTemplateError, ControlGuard, Messages, load_template, with_system
+from cbatch.llama.chat import ChatTemplate, ChatTemplateError, ControlGuard, load_template, with_system
 from cbatch.llama.model import Model
 from cbatch.llama.tiny import CHATML, write_tiny
+from cbatch.types import Messages
 
 USER: list[dict[str, Any]] = [{"role": "user", "content": "Hi"}]
 
