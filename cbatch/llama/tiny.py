@@ -94,7 +94,8 @@ def _add_vocabulary(writer: gguf.GGUFWriter, add_bos: bool) -> None:
     bytes_as_text = _gpt2_alphabet()
     special = ["<s>", "</s>", "<unk>", "<|im_start|>", "<|im_end|>"]
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
+    # of the byte-level pre-tokenisers, one whose text the library doesn't tidy up (with gpt-2, " ." comes back as ".")
+    writer.add_tokenizer_pre("qwen2")
     writer.add_token_list([*bytes_as_text, *special])
     writer.add_token_types([gguf.TokenType.NORMAL] * 256 + [gguf.TokenType.CONTROL] * len(special))
     # The library wants at least one merge; no UTF-8 text holds the byte 0xFF, so this one never applies.

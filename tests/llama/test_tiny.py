@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cbatch.config import ModelConfig
@@ -46,6 +46,7 @@ def _logits(model: Model, context: Any, tokens: list[int]) -> npt.NDArray[np.flo
 
 
 @given(text=st.text())
+@example(text=" .")
 def test_any_text_is_its_bytes_in_tokens(tiny: Model, text: str) -> None:
     data = text.encode()
     tokens = _tokenize(tiny, text)
