@@ -16,6 +16,7 @@ BELOW: dict[str, set[str]] = {
     "types": {"errors", "sampling"},
     "config": {"errors"},
     "inputs": BOTTOM,
+    "traces": BOTTOM,
     "engine": BOTTOM,
     "metrics": BOTTOM,
     "outputs": BOTTOM | {"metrics"},
