@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -91,6 +91,8 @@ class Request:
     priority: int = 0
     """Lower runs earlier, as in vLLM; equal priorities run in order of arrival."""
     arrival_ns: int = 0
+    enqueued_ns: int | None = None
+    """When it was handed over, where that was before the engine's thread took it in."""
     end_tokens: frozenset[int] = frozenset()
     """The model's end-of-generation tokens; empty with `ignore_eos`. They and `stop_token_ids` finish with `STOP`."""
     stream_seed: int = 0
@@ -114,6 +116,24 @@ class Request:
         return int(self.prompt.size) + self.sampling.max_tokens - 1
 
 
+class TimeSplit(NamedTuple):
+    """Where the time of a request went after it got a slot, ns. What no part names (sampling, scheduling) is left over.
+
+    A call that computes prompt chunks and decodes together counts as either in proportion to its tokens.
+    """
+
+    prefill_ns: int = 0
+    """Inside calls that computed its prompt."""
+    decode_ns: int = 0
+    """Inside calls that computed its output tokens."""
+    others_prefill_ns: int = 0
+    """Inside calls that computed prompts of others, while it waited for them."""
+    others_decode_ns: int = 0
+    """Inside calls that computed output tokens of others, while it waited for them."""
+    preempted_ns: int = 0
+    """Without a slot, after it had had one."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestOutput:
     """A finished request: what was generated, and when (ns on the run's clock; None where it never happened)."""
@@ -133,10 +153,34 @@ class RequestOutput:
     token_ns: npt.NDArray[np.int64]
     """When each token was sampled, int64[n]."""
     finished_ns: int
+    times: TimeSplit = field(default_factory=TimeSplit)
 
     @property
     def id(self) -> str:
         return self.request.id
+
+
+class Computed(NamedTuple):
+    """What one native call computed of one sequence."""
+
+    id: str
+    slot: int
+    phase: str
+    """`prefill` or `decode`."""
+    start: int
+    """Position of the first token."""
+    length: int
+    """Tokens."""
+
+
+class CallRecord(NamedTuple):
+    """One native decode call of a step. One that failed has computed nothing."""
+
+    kind: str
+    """`decode`, `prefill`, or `mixed`."""
+    start_ns: int
+    end_ns: int
+    computed: tuple[Computed, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +221,8 @@ class StepRecord:
     """At the end of the step, before finished sequences give theirs back."""
     kv_reserved_cells: int
     kv_total_cells: int
+    call_log: tuple[CallRecord, ...] = ()
+    """The calls, in order. Not in steps.parquet."""
 
     @property
     def llama_ns(self) -> int:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from cbatch.clock import Clock
 from cbatch.config import SchedulerConfig
-from cbatch.engine.runner import Runner, StepPlan, StepResult
+from cbatch.engine.ledger import Ledger
+from cbatch.engine.runner import CallTiming, Runner, StepPlan, StepResult, Work
 from cbatch.engine.scheduler import Load, Scheduler
 from cbatch.engine.sequence import Sequence
 from cbatch.errors import ParameterError
-from cbatch.types import EngineView, Request, RequestOutput, StepRecord
+from cbatch.types import CallRecord, Computed, EngineView, Request, RequestOutput, StepRecord
 
 
 class Engine:
@@ -32,6 +33,7 @@ class Engine:
         self.last_step: StepRecord | None = None
         """What the last step did and where its time went; None if it had nothing to run."""
         self._live: dict[str, Sequence] = {}
+        self._ledger = Ledger()
 
     @property
     def has_work(self) -> bool:
@@ -49,7 +51,7 @@ class Engine:
         """Enqueue a request. Raises `ParameterError` if one of that id is still unfinished."""
         if request.id in self._live:
             raise ParameterError(f"request id {request.id!r} is already in the engine: give each request its own")
-        seq = Sequence(request, self.clock.now_ns())
+        seq = Sequence(request, self.clock.now_ns() if request.enqueued_ns is None else request.enqueued_ns)
         self._live[request.id] = seq
         self.scheduler.add(seq)
 
@@ -58,6 +60,10 @@ class Engine:
         seq = self._live[request_id]
         self.scheduler.cancel(seq, self.clock.now_ns())
         return self._output(seq)
+
+    def cancel_all(self) -> list[RequestOutput]:
+        """End every unfinished request between two steps."""
+        return [self.cancel(request_id) for request_id in list(self._live)]
 
     def cancel_waiting(self) -> list[str]:
         """Withdraw every request that has no slot yet; returns their ids."""
@@ -79,12 +85,14 @@ class Engine:
         load = self.scheduler.load()
         planned = self.clock.now_ns()
         result = self.runner.run(plan)
+        decoding = {work.seq for work in plan.decodes}
+        self._book(plan, result, decoding)
         computed = self.clock.now_ns()
         finished = self.scheduler.update(plan, result, computed)
         updated = self.clock.now_ns()
         outputs = [self._output(seq) for seq in finished]
         scheduling_ns = (planned - start) + (updated - computed)
-        self.last_step = self._record(plan, result, load, start, scheduling_ns, len(finished))
+        self.last_step = self._record(plan, result, load, start, scheduling_ns, len(finished), decoding)
         return outputs
 
     def __iter__(self) -> Iterator[RequestOutput]:
@@ -110,13 +118,26 @@ class Engine:
                 refused.append(self.scheduler.refuse_head(self.clock.now_ns()))
         return refused
 
+    def _book(self, plan: StepPlan, result: StepResult, decoding: set[Sequence]) -> None:
+        running = self.scheduler.running
+        self._ledger.open(running[len(running) - plan.admitted :])
+        for call in result.calls:
+            self._ledger.add(call, decoding)
+
     def _output(self, seq: Sequence) -> RequestOutput:
         del self._live[seq.id]
         seq.text.append(self.runner.finish(seq))
-        return seq.to_output()
+        return seq.to_output(self._ledger.close(seq))
 
     def _record(
-        self, plan: StepPlan, result: StepResult, load: Load, start_ns: int, schedule_ns: int, finished: int
+        self,
+        plan: StepPlan,
+        result: StepResult,
+        load: Load,
+        start_ns: int,
+        schedule_ns: int,
+        finished: int,
+        decoding: set[Sequence],
     ) -> StepRecord:
         kv = self.scheduler.kv
         return StepRecord(
@@ -124,11 +145,11 @@ class Engine:
             start_ns=start_ns,
             end_ns=self.clock.now_ns(),
             schedule_ns=schedule_ns,
-            decode_call_ns=result.decode_call_ns,
-            prefill_call_ns=result.prefill_call_ns,
-            mixed_call_ns=result.mixed_call_ns,
+            decode_call_ns=result.call_ns("decode"),
+            prefill_call_ns=result.call_ns("prefill"),
+            mixed_call_ns=result.call_ns("mixed"),
             sample_ns=result.sample_ns,
-            calls=result.calls,
+            calls=len(result.calls),
             admitted=plan.admitted,
             finished=finished,
             failed=len(result.failed),
@@ -142,4 +163,15 @@ class Engine:
             kv_used_cells=self.scheduler.kv_used_after_step,
             kv_reserved_cells=load.kv_reserved_cells,
             kv_total_cells=kv.capacity.total_cells,
+            call_log=tuple(_call_record(call, decoding) for call in result.calls),
         )
+
+
+def _call_record(call: CallTiming, decoding: set[Sequence]) -> CallRecord:
+    return CallRecord(call.kind, call.start_ns, call.end_ns, tuple(_computed(work, decoding) for work in call.works))
+
+
+def _computed(work: Work, decoding: set[Sequence]) -> Computed:
+    seq = work.seq
+    assert seq.slot is not None
+    return Computed(seq.id, seq.slot, "decode" if seq in decoding else "prefill", work.start, work.length)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cbatch.clock import Clock, VirtualClock
-from cbatch.engine.runner import Capacity, Failed, Sampled, StepPlan, StepResult, Work
+from cbatch.engine.runner import CallTiming, Capacity, Failed, Sampled, StepPlan, StepResult, Work
 from cbatch.engine.sequence import Sequence
 
 
@@ -25,7 +25,8 @@ def one_millisecond(_decodes: int, _prefill_tokens: int) -> int:
 class FakeRunner:
     """Samples tokens by a rule and lets virtual time pass; checks that plans are consistent with what it was given.
 
-    `cost_ns` maps (decode tokens, prefill tokens) of a step to its duration. `faults` maps a request id to the number
+    `cost_ns` maps (decode tokens, prefill tokens) of a call to its duration. A step is one call, or with `split_calls`
+    one for decodes and one for prompts. `faults` maps a request id to the number
     of computed tokens at which it fails. `memory_cells` bounds `grow`.
     """
 
@@ -40,6 +41,7 @@ class FakeRunner:
         cost_ns: Callable[[int, int], int] = one_millisecond,
         faults: dict[str, int] | None = None,
         memory_cells: int | None = None,
+        split_calls: bool = False,
     ) -> None:
         total = max_num_seqs * cells_per_seq if total_cells is None else total_cells
         self._capacity = Capacity(max_num_seqs, cells_per_seq, total)
@@ -49,6 +51,7 @@ class FakeRunner:
         self.cost_ns = cost_ns
         self.faults = faults if faults is not None else {}
         self.memory_cells = memory_cells
+        self.split_calls = split_calls
         self.plans: list[StepPlan] = []
         """Every plan run, for tests to look at."""
         self._cells: dict[int, tuple[Sequence, int]] = {}
@@ -61,17 +64,25 @@ class FakeRunner:
         self.plans.append(plan)
         for slot in plan.freed:
             self._cells.pop(slot, None)
-        prefill_tokens = sum(work.length for work in plan.prefills)
-        duration = self.cost_ns(len(plan.decodes), prefill_tokens)
-        self._time.advance(duration)
-        result = StepResult(calls=1)
-        if plan.prefills:
-            result.prefill_call_ns = duration
-        else:
-            result.decode_call_ns = duration
-        for work in (*plan.decodes, *plan.prefills):
-            self._compute(work, result)
+        result = StepResult()
+        for decodes, prefills in self._calls(plan):
+            self._call(decodes, prefills, result)
         return result
+
+    def _calls(self, plan: StepPlan) -> list[tuple[tuple[Work, ...], tuple[Work, ...]]]:
+        """(decodes, prefills) of each call."""
+        if plan.decodes and plan.prefills and self.split_calls:
+            return [(plan.decodes, ()), ((), plan.prefills)]
+        return [(plan.decodes, plan.prefills)]
+
+    def _call(self, decodes: tuple[Work, ...], prefills: tuple[Work, ...], result: StepResult) -> None:
+        start = self.clock.now_ns()
+        self._time.advance(self.cost_ns(len(decodes), sum(work.length for work in prefills)))
+        kind = "decode" if not prefills else "mixed" if decodes else "prefill"
+        works = (*decodes, *prefills)
+        result.calls.append(CallTiming(kind, start, self.clock.now_ns(), works))
+        for work in works:
+            self._compute(work, result)
 
     def _compute(self, work: Work, result: StepResult) -> None:
         seq = work.seq

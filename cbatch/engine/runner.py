@@ -64,6 +64,17 @@ class Failed:
     message: str
 
 
+class CallTiming(NamedTuple):
+    """One native decode call."""
+
+    kind: str
+    """`decode`, `prefill`, or `mixed`."""
+    start_ns: int
+    end_ns: int
+    works: tuple[Work, ...]
+    """What it computed; nothing if it failed."""
+
+
 @dataclass(slots=True)
 class StepResult:
     """What a step gave. A planned sequence is in `sampled`, `failed` or `rewound`, or computed its chunk silently."""
@@ -72,11 +83,13 @@ class StepResult:
     failed: list[Failed] = field(default_factory=list)
     rewound: dict[Sequence, int] = field(default_factory=dict)
     """Sequences whose KV was lost to a failed call: how many of their tokens are computed now."""
-    decode_call_ns: int = 0
-    prefill_call_ns: int = 0
-    mixed_call_ns: int = 0
+    calls: list[CallTiming] = field(default_factory=list)
+    """In order; no two overlap."""
     sample_ns: int = 0
-    calls: int = 0
+
+    def call_ns(self, kind: str) -> int:
+        """Time inside calls of a kind."""
+        return sum(call.end_ns - call.start_ns for call in self.calls if call.kind == kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cbatch.types import FinishReason, Request, RequestOutput, Tokens
+from cbatch.types import FinishReason, Request, RequestOutput, TimeSplit, Tokens
 
 
 class Sequence:
@@ -85,7 +85,7 @@ class Sequence:
         self.finished_ns = now_ns
         self.error = error
 
-    def to_output(self) -> RequestOutput:
+    def to_output(self, times: TimeSplit) -> RequestOutput:
         """The finished sequence as a value."""
         assert self.finish_reason is not None
         assert self.finished_ns is not None
@@ -101,4 +101,5 @@ class Sequence:
             first_token_ns=self.token_ns[0] if self.token_ns else None,
             token_ns=np.asarray(self.token_ns, dtype=np.int64),
             finished_ns=self.finished_ns,
+            times=times,
         )

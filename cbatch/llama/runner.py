@@ -8,7 +8,7 @@ import numpy as np
 
 from cbatch.clock import Clock
 from cbatch.config import ContextConfig
-from cbatch.engine.runner import Capacity, Failed, Sampled, StepPlan, StepResult, Work
+from cbatch.engine.runner import CallTiming, Capacity, Failed, Sampled, StepPlan, StepResult, Work
 from cbatch.engine.sequence import Sequence
 from cbatch.errors import EngineError, Interrupted
 from cbatch.llama import lib
@@ -71,8 +71,7 @@ class LlamaRunner:
         start = self.clock.now_ns()
         code = self.context.decode(batch)
         end = self.clock.now_ns()
-        _add_time(result, call.kind, end - start)
-        result.calls += 1
+        result.calls.append(CallTiming(call.kind, start, end, tuple(call.works) if code == _OK else ()))
         if code == _OK:
             self._fatal_in_a_row = 0
             self._sample(call.works, result)
@@ -170,15 +169,6 @@ def _warm_up_work() -> Work:
     seq = Sequence(Request("warm-up", np.zeros(1, np.int32)), 0)
     seq.slot = 0
     return Work(seq, 0, 1)
-
-
-def _add_time(result: StepResult, kind: str, ns: int) -> None:
-    if kind == "decode":
-        result.decode_call_ns += ns
-    elif kind == "prefill":
-        result.prefill_call_ns += ns
-    else:
-        result.mixed_call_ns += ns
 
 
 def _halves(works: list[Work]) -> list[list[Work]]:

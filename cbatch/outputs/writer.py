@@ -22,7 +22,7 @@ from cbatch.types import EngineView, RequestOutput, RowFault, RowRef, StepRecord
 REQUESTS_GROUP_ROWS = 1_000
 STEPS_GROUP_ROWS = 10_000
 OUTPUT_FORMATS = ("parquet", "jsonl")
-_STEP_FIELDS = tuple(f.name for f in fields(StepRecord))
+_STEP_FIELDS = tuple(f.name for f in fields(StepRecord) if f.name != "call_log")
 
 
 class _Results(Protocol):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cbatch.types import EngineView, FinishReason, Request, RequestOutput, RowFault, RowRef, StepRecord
+from cbatch.types import EngineView, FinishReason, Request, RequestOutput, RowFault, RowRef, StepRecord, TimeSplit
 
 
 def make_ref(number: int = 1, carried: Mapping[str, Any] | None = None, row_id: str | None = None) -> RowRef:
@@ -28,6 +28,7 @@ def make_output(
     error: str | None = None,
     slot: int | None = 0,
     priority: int = 0,
+    times: TimeSplit | None = None,
 ) -> RequestOutput:
     """A request whose tokens were sampled at `token_ns`; it finishes with the last one unless told otherwise."""
     return RequestOutput(
@@ -42,12 +43,17 @@ def make_output(
         first_token_ns=token_ns[0] if token_ns else None,
         token_ns=np.asarray(token_ns, dtype=np.int64),
         finished_ns=(token_ns[-1] if token_ns else arrival_ns) if finished_ns is None else finished_ns,
+        times=TimeSplit() if times is None else times,
     )
 
 
+STEP_NUMBERS = tuple(f.name for f in fields(StepRecord) if f.name != "call_log")
+
+
 def make_step(**values: int) -> StepRecord:
-    """A step record with zeros for all that isn't given."""
-    return StepRecord(**{f.name: values.pop(f.name, 0) for f in fields(StepRecord)}, **values)
+    """A step record with zeros for all that isn't given, and without calls."""
+    numbers: dict[str, Any] = {name: values.pop(name, 0) for name in STEP_NUMBERS} | values
+    return StepRecord(**numbers)
 
 
 def make_fault(number: int = 1, carried: Mapping[str, Any] | None = None) -> RowFault:
