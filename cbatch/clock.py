@@ -18,9 +18,13 @@ class Clock(Protocol):
 
 
 class WallClock:
-    """Real time, counted from the clock's creation."""
+    """Real time, counted from the clock's creation or its last restart."""
 
     def __init__(self) -> None:
+        self._origin = time.perf_counter_ns()
+
+    def restart(self) -> None:
+        """Make now 0. Only while nothing is being timed."""
         self._origin = time.perf_counter_ns()
 
     def now_ns(self) -> int:

@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
 
 from cbatch.engine import Engine, fit_to_context
 from cbatch.errors import Interrupted
-from cbatch.types import Job, Observer, Request, RowFault, RowRef
+from cbatch.feed import Feed
+from cbatch.types import Observer, Request, RequestOutput, RowFault, RowRef
 
 _POLL_S = 0.1
-
-
-class Feed(Protocol):
-    """Where jobs come from, in order of arrival."""
-
-    def take(self, limit: int) -> list[Job]:
-        """Up to `limit` jobs that have arrived; never waits."""
-        ...
-
-    def wait(self, timeout_s: float) -> None:
-        """Sleep until a job may have arrived, at most that long."""
-        ...
-
-    @property
-    def exhausted(self) -> bool: ...
-
-    def check(self) -> None:
-        """Raise what broke the feed off, if anything did."""
-        ...
 
 
 class Ending(str, Enum):
     """How a run ended."""
 
     COMPLETE = "complete"  # every row has ended, well or not
+    TIME_UP = "time_up"  # the deadline came; what hadn't finished was cancelled
     STOPPED = "stopped"  # what ran was finished, the rest was left
     ABORTED = "aborted"  # what ran was dropped
 
@@ -52,17 +34,26 @@ class Outcome:
 class Driver:
     """Feeds an engine until the feed is exhausted and everything has finished.
 
-    `max_cells` is the most KV cells any request may ever fill; `backlog` how many requests may wait in the engine.
+    `max_cells` is the most KV cells any request may ever fill; `backlog` how many requests may wait in the engine. At
+    `deadline_ns`, on the engine's clock, every unfinished request is cancelled, between two steps.
     """
 
     def __init__(
-        self, engine: Engine, feed: Feed, observers: Sequence[Observer], *, max_cells: int, backlog: int = 10_000
+        self,
+        engine: Engine,
+        feed: Feed,
+        observers: Sequence[Observer],
+        *,
+        max_cells: int,
+        backlog: int = 10_000,
+        deadline_ns: int | None = None,
     ) -> None:
         self._engine = engine
         self._feed = feed
         self._observers = observers
         self._max_cells = max_cells
         self._backlog = backlog
+        self._deadline_ns = deadline_ns
         self._refs: dict[str, RowRef] = {}
         self._stopping = False
         self._withdrawn = 0
@@ -91,6 +82,9 @@ class Driver:
                 self._withdraw()
             else:
                 self._release()
+            if self._time_is_up:
+                self._hand_on(self._engine.cancel_all())
+                return Outcome(Ending.TIME_UP, 0)
             if self._engine.has_work:
                 self._step()
             elif self._feed.exhausted and not self._withdrawn:
@@ -100,6 +94,10 @@ class Driver:
                 return Outcome(Ending.STOPPED, self._withdrawn)
             else:
                 self._feed.wait(_POLL_S)
+
+    @property
+    def _time_is_up(self) -> bool:
+        return self._deadline_ns is not None and self._engine.clock.now_ns() >= self._deadline_ns
 
     def _withdraw(self) -> None:
         for request_id in self._engine.cancel_waiting():
@@ -123,14 +121,17 @@ class Driver:
         self._engine.add(fitted)
 
     def _step(self) -> None:
-        for output in self._engine.step():
-            ref = self._refs.pop(output.id)
-            for observer in self._observers:
-                observer.finished(ref, output)
+        self._hand_on(self._engine.step())
         record = self._engine.last_step
         if record is not None:
             for observer in self._observers:
                 observer.step(record, self._engine.view)
+
+    def _hand_on(self, outputs: Iterable[RequestOutput]) -> None:
+        for output in outputs:
+            ref = self._refs.pop(output.id)
+            for observer in self._observers:
+                observer.finished(ref, output)
 
     def _fault(self, fault: RowFault) -> None:
         for observer in self._observers:

@@ -42,6 +42,7 @@ class FakeRunner:
         faults: dict[str, int] | None = None,
         memory_cells: int | None = None,
         split_calls: bool = False,
+        keep_plans: bool = True,
     ) -> None:
         total = max_num_seqs * cells_per_seq if total_cells is None else total_cells
         self._capacity = Capacity(max_num_seqs, cells_per_seq, total)
@@ -53,7 +54,8 @@ class FakeRunner:
         self.memory_cells = memory_cells
         self.split_calls = split_calls
         self.plans: list[StepPlan] = []
-        """Every plan run, for tests to look at."""
+        """Every plan run, for tests to look at; empty without `keep_plans`."""
+        self._keep_plans = keep_plans
         self._cells: dict[int, tuple[Sequence, int]] = {}
 
     @property
@@ -61,7 +63,8 @@ class FakeRunner:
         return self._capacity
 
     def run(self, plan: StepPlan) -> StepResult:
-        self.plans.append(plan)
+        if self._keep_plans:
+            self.plans.append(plan)
         for slot in plan.freed:
             self._cells.pop(slot, None)
         result = StepResult()

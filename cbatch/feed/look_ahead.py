@@ -13,7 +13,7 @@ WINDOW = 10_000
 
 
 class LookAhead:
-    """A window over a stream of jobs, filled by a thread of its own.
+    """A window over a stream of jobs, filled by a thread of its own. A `Feed`: a job arrives when it has been read.
 
     An exception of the stream ends it; `check` raises it once the jobs before it are dealt with.
     """

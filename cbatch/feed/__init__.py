@@ -1,0 +1,13 @@
+"""Where the driver's jobs come from: read ahead as fast as they can be (`LookAhead`), or released at their times.
+
+jobs -> LookAhead -> driver                   a job arrives when it has been read
+jobs -> LookAhead -> PacedArrivals -> driver  at its arrival time, on a real clock
+jobs -> Arrivals -> driver                    the same on a virtual clock, where nobody is late
+"""
+
+from cbatch.feed.arrivals import Arrivals
+from cbatch.feed.feed import Feed
+from cbatch.feed.look_ahead import WINDOW, LookAhead
+from cbatch.feed.paced import PacedArrivals
+
+__all__ = ["WINDOW", "Arrivals", "Feed", "LookAhead", "PacedArrivals"]

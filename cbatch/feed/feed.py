@@ -1,0 +1,26 @@
+"""What the driver is fed from. Knows no engine."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from cbatch.types import Job
+
+
+class Feed(Protocol):
+    """Where jobs come from, in order of arrival."""
+
+    def take(self, limit: int) -> list[Job]:
+        """Up to `limit` jobs that have arrived; never waits."""
+        ...
+
+    def wait(self, timeout_s: float) -> None:
+        """Sleep until a job may have arrived, at most that long."""
+        ...
+
+    @property
+    def exhausted(self) -> bool: ...
+
+    def check(self) -> None:
+        """Raise what broke the feed off, if anything did."""
+        ...
