@@ -15,6 +15,7 @@ from cbatch.cli import parts
 from cbatch.cli.interrupts import Interrupts
 from cbatch.cli.options import RunOptions, Summary
 from cbatch.cli.record import describe_end, describe_run
+from cbatch.cli.sizing import cells_needed
 from cbatch.clock import WallClock
 from cbatch.driver import Driver, Ending, Outcome
 from cbatch.engine import Engine
@@ -28,7 +29,7 @@ from cbatch.metrics import RunAccumulator, RunSummary
 from cbatch.outputs import RunWriter, check_directory, output_paths, prepare_directory, write_run_json
 from cbatch.report.progress import Progress
 from cbatch.report.summary import print_summary, summary_json
-from cbatch.report.view import View, choose_view
+from cbatch.report.view import View, run_view
 from cbatch.types import Job, Row, RowFault, RowKind, RowRef
 
 _PATIENCE_S = 2.0
@@ -76,8 +77,8 @@ class RunJob:
         self._feed: LookAhead | None = None
         self._stop_wanted = self._abort_wanted = False
         title = f"cbatch run  {model.config.path.stem}"
-        self.view: View = choose_view(
-            self.progress, quiet=options.quiet, is_terminal=sys.stderr is not None and sys.stderr.isatty(), title=title
+        self.view: View = run_view(
+            self.progress, title, quiet=options.quiet, is_terminal=sys.stderr is not None and sys.stderr.isatty()
         )
 
     def run(self, rows: Iterable[Row | RowFault]) -> None:
@@ -88,7 +89,8 @@ class RunJob:
             if self._stop_wanted:
                 raise Interrupted("stopped before any row was run; nothing was written")
             limit = parts.most_cells(self.options, self.model)
-            context, note = parts.size_for_rows(self.options, self.model, window, all_read=all_read, limit=limit)
+            needs = cells_needed(window)
+            context, note = parts.size_for_rows(self.options, self.model, needs, all_read=all_read, limit=limit)
             if note is not None:
                 self.notes.append(note)
             grows_to = 0 if self.options.ctx is not None else limit

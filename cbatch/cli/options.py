@@ -1,4 +1,4 @@
-"""The options of a run as given, and the configurations that they spell. Reads no file but names them."""
+"""The options of a job as given, and the configurations that they spell. Reads no file but names them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ class Summary(str, Enum):
     json = "json"
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """`cbatch run`'s options, one field each; see its help."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions:
+    """What `run` and `replay` both take, one field an option; see their help."""
 
-    inputs: list[str]
     model: str
     output: Path | None
     output_format: OutputFormat
@@ -83,17 +82,6 @@ class RunOptions:
         if self.chat_template is not None and not self.chat_template.is_file():
             raise UsageError(f"--chat-template {self.chat_template}: there is no such file")
 
-    def directory(self) -> Path:
-        """Where to write: as given, or beside the first input."""
-        if self.output is not None:
-            return self.output
-        first = self.inputs[0]
-        if first == "-":
-            return Path("stdin.cbatch")
-        if len(self.inputs) > 1 or not os.path.isfile(first):
-            raise UsageError("several inputs, globs and pipes have no default output: give -o DIR")
-        return Path(first + ".cbatch")
-
     def sampling(self) -> SamplingParams:
         return SamplingParams(
             max_tokens=self.max_tokens,
@@ -139,3 +127,21 @@ class RunOptions:
             cpus=parse_cpu_list(self.cpu_mask) or (),
             priority=self.priority,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(JobOptions):
+    """`cbatch run`'s options."""
+
+    inputs: list[str]
+
+    def directory(self) -> Path:
+        """Where to write: as given, or beside the first input."""
+        if self.output is not None:
+            return self.output
+        first = self.inputs[0]
+        if first == "-":
+            return Path("stdin.cbatch")
+        if len(self.inputs) > 1 or not os.path.isfile(first):
+            raise UsageError("several inputs, globs and pipes have no default output: give -o DIR")
+        return Path(first + ".cbatch")

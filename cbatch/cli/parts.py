@@ -1,11 +1,11 @@
-"""Builds the parts of a run from its options: model, encoder, context size. Drives nothing."""
+"""Builds the parts of a job from its options: model, encoder, context size. Drives nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from cbatch.cli.options import RunOptions
+from cbatch.cli.options import JobOptions
 from cbatch.cli.parse import parse_cpu_list, parse_template_kwargs
 from cbatch.cli.sizing import cells_wanted, slots_wanted
 from cbatch.config import CELLS_PAD, ContextConfig, ModelConfig, padded
@@ -22,7 +22,7 @@ from cbatch.llama.tokenizer import Tokenizer
 from cbatch.types import Job, Row, RowFault
 
 
-def check_model(options: RunOptions) -> tuple[ModelConfig, str | None]:
+def check_model(options: JobOptions) -> tuple[ModelConfig, str | None]:
     """The model's files, looked at but not loaded, and a warning if this build's kernels for them are broken."""
     path, header = check_model_files(resolve_model(options.model))
     result = probe(header.weight_types)
@@ -30,7 +30,7 @@ def check_model(options: RunOptions) -> tuple[ModelConfig, str | None]:
     return config, None if result.ok else warning_for(result)
 
 
-def make_encoder(options: RunOptions, model: Model, tokenizer: Tokenizer) -> Encoder:
+def make_encoder(options: JobOptions, model: Model, tokenizer: Tokenizer) -> Encoder:
     """Raises `UsageError` for a template that can't be read or parsed, `ParameterError` for tokens not in the model."""
     check_tokens(options.sampling(), model.n_vocab)
     kwargs = parse_template_kwargs(options.template_kwargs)
@@ -55,7 +55,7 @@ def encode_rows(rows: Iterable[Row | RowFault], encoder: Encoder) -> Iterator[Jo
         yield request if isinstance(request, RowFault) else (row.ref, request)
 
 
-def most_cells(options: RunOptions, model: Model) -> int:
+def most_cells(options: JobOptions, model: Model) -> int:
     """KV cells that a row may fill at most: `--ctx`, else what the model was trained for and one slot has memory for.
 
     Raises `UsageError` where there is no memory for any row.
@@ -71,7 +71,7 @@ def most_cells(options: RunOptions, model: Model) -> int:
     return min(model.n_ctx_train, affordable // CELLS_PAD * CELLS_PAD)
 
 
-def place_threads(options: RunOptions, config: ContextConfig) -> ContextConfig:
+def place_threads(options: JobOptions, config: ContextConfig) -> ContextConfig:
     """With `--cpu-mask auto`, bind a thread to each CPU where there is one for every CPU that we may use.
 
     Compute threads wait for one another by spinning, hundreds of times a step. While other programs run, the operating
@@ -95,16 +95,16 @@ def _show(cpus: tuple[int, ...]) -> str:
 
 
 def size_for_rows(
-    options: RunOptions, model: Model, window: Sequence[Job], *, all_read: bool, limit: int
+    options: JobOptions, model: Model, needs: Sequence[int], *, all_read: bool, limit: int
 ) -> tuple[ContextConfig, str | None]:
-    """The context for the rows of the look-ahead window, and a note where memory kept it smaller than they want.
+    """The context for rows that need so many KV cells each, and a note where memory kept it smaller than they want.
 
-    `limit` is what `most_cells` says.
+    `all_read`: no more rows will come. `limit` is what `most_cells` says.
     Raises `UsageError` where `--ctx` asks for more than one slot has memory for.
     """
     config = place_threads(options, options.context_config())
-    slots = slots_wanted(window, config.max_num_seqs, all_read=all_read)
-    longest, most = cells_wanted(window, limit)
+    slots = slots_wanted(needs, config.max_num_seqs, all_read=all_read)
+    longest, most = cells_wanted(needs, limit)
     if options.ctx is not None:
         sizes = [options.ctx]
     elif config.kv_mode == "unified":

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cbatch.cli.options import RunOptions
+from cbatch.cli.options import JobOptions
 from cbatch.llama import machine
 from cbatch.llama.context import Context
 from cbatch.llama.fingerprint import fingerprint
@@ -15,7 +15,7 @@ from cbatch.metrics import RunSummary
 from cbatch.outputs import environment, utc_now
 
 
-def describe_run(options: RunOptions, model: Model, context: Context, template: str) -> dict[str, Any]:
+def describe_run(options: JobOptions, model: Model, context: Context, template: str) -> dict[str, Any]:
     """Everything that is known before the first step."""
     return {
         "status": "running",

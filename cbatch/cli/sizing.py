@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -13,15 +13,19 @@ _MOST = 0.9
 """Where memory is short, the context is for this share of the rows; it grows when one of the rest comes."""
 
 
-def cells_wanted(window: Sequence[Job], limit: int) -> tuple[int, int]:
-    """KV cells for the longest row of the look-ahead window, and for most rows: at most `limit`."""
-    needs = [min(limit, job[1].cells_needed) for job in window if not isinstance(job, RowFault)]
+def cells_needed(window: Iterable[Job]) -> list[int]:
+    """KV cells of each row of the look-ahead window that can run."""
+    return [job[1].cells_needed for job in window if not isinstance(job, RowFault)]
+
+
+def cells_wanted(needs: Sequence[int], limit: int) -> tuple[int, int]:
+    """KV cells for the longest row, and for most rows: at most `limit`."""
     if not needs:
         return CELLS_PAD, CELLS_PAD
-    return max(needs), int(np.quantile(needs, _MOST, method="higher"))
+    most = int(np.quantile(needs, _MOST, method="higher"))
+    return min(limit, max(needs)), min(limit, most)
 
 
-def slots_wanted(window: Sequence[Job], slots: int, *, all_read: bool) -> int:
+def slots_wanted(needs: Sequence[int], slots: int, *, all_read: bool) -> int:
     """`slots`, or as many as there are rows, where they are fewer and no more come."""
-    rows = sum(not isinstance(job, RowFault) for job in window)
-    return max(1, min(slots, rows)) if all_read else slots
+    return max(1, min(slots, len(needs))) if all_read else slots

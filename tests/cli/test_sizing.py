@@ -9,7 +9,7 @@ import pytest
 
 from cbatch.cli import parts
 from cbatch.cli.options import OutputFormat, RunOptions, Summary
-from cbatch.cli.sizing import cells_wanted, slots_wanted
+from cbatch.cli.sizing import cells_needed, cells_wanted, slots_wanted
 from cbatch.errors import UsageError
 from cbatch.llama import memory
 from cbatch.llama.model import Model
@@ -42,12 +42,13 @@ FAULT = RowFault(RowRef(9, "9", "x:9", 0), "invalid_json", "no")
 
 
 def test_the_window_says_what_is_wanted() -> None:
-    assert cells_wanted([*rows(*[10] * 19, 700), FAULT], limit=2048) == (700, 10)
-    assert cells_wanted(rows(5000), limit=2048) == (2048, 2048)
-    assert cells_wanted([FAULT], limit=2048) == (256, 256)
-    assert slots_wanted([*rows(1, 2, 3), FAULT], 32, all_read=True) == 3
-    assert slots_wanted([*rows(1, 2, 3), FAULT], 32, all_read=False) == 32
-    assert slots_wanted([FAULT], 32, all_read=True) == 1
+    assert cells_needed([*rows(7, 9), FAULT]) == [7, 9]
+    assert cells_wanted([*[10] * 19, 700], limit=2048) == (700, 10)
+    assert cells_wanted([5000], limit=2048) == (2048, 2048)
+    assert cells_wanted([], limit=2048) == (256, 256)
+    assert slots_wanted([1, 2, 3], 32, all_read=True) == 3
+    assert slots_wanted([1, 2, 3], 32, all_read=False) == 32
+    assert slots_wanted([], 32, all_read=True) == 1
 
 
 def sized(
@@ -57,7 +58,7 @@ def sized(
         monkeypatch.setattr(module, "kv_budget", lambda _: budget_cells * CELL)
     wanted = options(**given)
     limit = parts.most_cells(wanted, model)
-    config, note = parts.size_for_rows(wanted, model, window, all_read=False, limit=limit)
+    config, note = parts.size_for_rows(wanted, model, cells_needed(window), all_read=False, limit=limit)
     return config.max_num_seqs, config.cells_per_seq, note
 
 
