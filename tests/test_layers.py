@@ -23,8 +23,9 @@ BELOW: dict[str, set[str]] = {
     "feed": BOTTOM,
     "llama": BOTTOM | {"engine"},
     "driver": BOTTOM | {"engine", "feed"},
+    "replay": BOTTOM | {"engine", "feed", "metrics", "driver"},
     "report": BOTTOM | {"metrics", "driver"},
-    "cli": BOTTOM | {"inputs", "engine", "metrics", "outputs", "feed", "llama", "driver", "report"},
+    "cli": BOTTOM | {"inputs", "engine", "metrics", "outputs", "feed", "llama", "driver", "replay", "report", "traces"},
 }
 
 

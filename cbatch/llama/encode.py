@@ -13,7 +13,7 @@ from cbatch.llama.chat import ChatTemplate, ChatTemplateError, ControlGuard, wit
 from cbatch.llama.model import Model
 from cbatch.llama.tokenizer import Tokenizer
 from cbatch.sampling import SamplingParams
-from cbatch.types import Messages, Request, Row, RowFault, RowKind, Tokens
+from cbatch.types import Messages, Request, Row, RowFault, RowKind, RowRef, Tokens
 
 
 class Encoder:
@@ -61,6 +61,10 @@ class Encoder:
             if self._closed:
                 raise EngineError("the encoder is closed")
             return self._encode(row)
+
+    def from_tokens(self, ref: RowRef, prompt: Tokens, sampling: SamplingParams, priority: int = 0) -> Request:
+        """A request for a prompt that is tokens already, BOS included."""
+        return self._request(Row(ref, "", sampling, priority), prompt)
 
     def close(self) -> None:
         """Let the row that is being encoded be finished, and no other begun: the model may go then."""

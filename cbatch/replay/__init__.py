@@ -1,0 +1,10 @@
+"""Replays: one of them (`Replay`), many at rising rates, and the search for the highest rate that holds an SLO.
+
+Knows the driver and the metrics; builds no model, reads no trace and shows nothing.
+"""
+
+from cbatch.replay.capacity import Capacity, find_capacity
+from cbatch.replay.rates import parse_rates
+from cbatch.replay.replay import Replay, warm_up
+
+__all__ = ["Capacity", "Replay", "find_capacity", "parse_rates", "warm_up"]

@@ -1,0 +1,57 @@
+"""The highest rate that holds. A search over one number; what a trial is and when it holds is the caller's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_WIDEST = 2.0**10
+"""How far from the first rate to look, as a factor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a search found, requests per second."""
+
+    rate: float | None
+    """The highest rate tried that held; None where none did."""
+    failing: float | None
+    """The lowest rate tried above it that didn't hold; None where all did."""
+
+
+def find_capacity(
+    holds: Callable[[float], bool], *, start: float, tried: dict[float, bool] | None = None, tolerance: float = 0.05
+) -> Capacity:
+    """Search for the highest rate at which `holds`, which is taken to hold below a rate and to fail above it.
+
+    From `start`, or from what `tried` knows already, rates are doubled or halved until one holds and one fails, at most
+    1024 times away; then the gap is halved (on a log scale) until the failing rate is at most `tolerance` above.
+    """
+    known = dict(tried) if tried is not None else {}
+
+    def trial(rate: float) -> bool:
+        if rate not in known:
+            known[rate] = holds(rate)
+        return known[rate]
+
+    if not known:
+        trial(start)
+    low, high = _bracket(known)
+    while high is None and low is not None and low < start * _WIDEST:
+        trial(low * 2)
+        low, high = _bracket(known)
+    while low is None and high is not None and high > start / _WIDEST:
+        trial(high / 2)
+        low, high = _bracket(known)
+    while low is not None and high is not None and high > low * (1 + tolerance):
+        trial(math.sqrt(low * high))
+        low, high = _bracket(known)
+    return Capacity(low, high)
+
+
+def _bracket(known: dict[float, bool]) -> tuple[float | None, float | None]:
+    """The lowest rate that fails, and the highest below it that holds (noise may make a higher one hold again)."""
+    failing = min((rate for rate, held in known.items() if not held), default=None)
+    holding = [rate for rate, held in known.items() if held and (failing is None or rate < failing)]
+    return max(holding, default=None), failing

@@ -1,0 +1,67 @@
+"""The search for the highest rate: on a threshold, and on queues in virtual time."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cbatch.metrics.objectives import parse_objectives
+from cbatch.replay import find_capacity
+from tests.replay.virtual import play, poisson
+
+
+@given(st.floats(0.02, 400), st.floats(0.5, 20))
+def test_a_threshold_is_found_to_within_the_tolerance(threshold: float, start: float) -> None:
+    trials: list[float] = []
+
+    def holds(rate: float) -> bool:
+        trials.append(rate)
+        return rate <= threshold
+
+    found = find_capacity(holds, start=start)
+    assert found.rate is not None
+    assert found.failing is not None
+    assert found.rate <= threshold < found.failing <= found.rate * 1.05 * (1 + 1e-9)
+    assert len(trials) == len(set(trials)) <= 22
+
+
+def test_what_a_sweep_knows_is_not_tried_again() -> None:
+    tried = {1.0: True, 2.0: True, 4.0: False, 8.0: False}
+    trials: list[float] = []
+
+    def holds(rate: float) -> bool:
+        trials.append(rate)
+        return rate < 3
+
+    found = find_capacity(holds, start=1, tried=tried)
+    assert found.rate == pytest.approx(3, rel=0.05)
+    assert all(2 < rate < 4 for rate in trials)
+
+
+def test_where_all_hold_or_none_there_is_no_other_side() -> None:
+    assert find_capacity(lambda _: True, start=1).failing is None
+    assert find_capacity(lambda _: False, start=1).rate is None
+
+
+def share_within(waits: int, utilisation: float) -> float:
+    """Share of customers of an M/D/1 queue that wait at most `waits` service times (Erlang 1909)."""
+    terms = ((-utilisation * left) ** k / math.factorial(k) * math.exp(utilisation * left)
+             for k, left in enumerate(range(waits, -1, -1)))  # fmt: skip
+    return (1 - utilisation) * sum(terms)
+
+
+def test_the_capacity_of_a_queue_in_virtual_time() -> None:
+    """One server, 10 ms a request: the highest rate at which 90 % get their token within 30 ms, 20 of them queued."""
+    objectives = parse_objectives(["ttft:30"])
+
+    def holds(rate: float) -> bool:
+        summary, _ = play(poisson(rate, 6000), objectives=objectives)
+        assert summary.attainment is not None
+        return summary.attainment >= 0.9
+
+    found = find_capacity(holds, start=50, tolerance=0.03)
+    theory = next(rate for rate in range(100) if share_within(2, rate / 100) < 0.9)
+    assert found.rate == pytest.approx(theory, rel=0.05)
