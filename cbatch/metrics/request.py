@@ -12,7 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cbatch.types import RequestOutput
+from cbatch.types import FinishReason, RequestOutput
+
+COMPLETED = (FinishReason.STOP, FinishReason.LENGTH)
+
+
+def is_completed(output: RequestOutput) -> bool:
+    """Whether the request ended as it should: with `stop` or `length`."""
+    return output.finish_reason in COMPLETED
 
 
 def slip(arrival_ns: int, enqueued_ns: int) -> int:

@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
 from cbatch.metrics.percentiles import Distribution
-from cbatch.metrics.request import RequestMetrics
+from cbatch.metrics.request import COMPLETED, RequestMetrics, is_completed
 from cbatch.metrics.steps import StepTotals, per_second
 from cbatch.types import EngineView, FinishReason, RequestOutput, RowFault, RowRef, StepRecord
 
 LATENCIES = ("queue_ns", "ttft_ns", "tpot_ns", "e2e_ns")
-_COMPLETED = (FinishReason.STOP, FinishReason.LENGTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ class RunAccumulator:
     def finished(self, ref: RowRef, output: RequestOutput) -> None:  # noqa: ARG002 (Observer)
         self._reasons[output.finish_reason] += 1
         self._stretch(output.request.arrival_ns, output.finished_ns)
-        if output.finish_reason in _COMPLETED:
+        if is_completed(output):
             self._complete(output)
 
     def fault(self, fault: RowFault) -> None:  # noqa: ARG002 (Observer)
@@ -113,7 +112,7 @@ class RunAccumulator:
     def summary(self) -> RunSummary:
         """The run so far."""
         reasons, steps = self._reasons, self._steps
-        ok = sum(reasons[r] for r in _COMPLETED)
+        ok = sum(reasons[r] for r in COMPLETED)
         duration = 0 if self._first_arrival_ns is None else self._last_finish_ns - self._first_arrival_ns
         return RunSummary(
             rows_total=sum(reasons.values()),

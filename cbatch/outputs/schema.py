@@ -49,6 +49,22 @@ def _describe(column: Column) -> str:
     return f"the input's field {column.field!r}{form}"
 
 
+_ATTRIBUTION = pa.struct(
+    [
+        _required(name, pa.int64(), description)
+        for name, description in (
+            ("slip_ns", "enqueued - arrival: lateness of the driver, or the wait for a place under a limit"),
+            ("queue_ns", "admitted - enqueued: waiting for a slot"),
+            ("prefill_ns", "inside calls that computed its own prompt"),
+            ("decode_ns", "inside calls that computed its own output tokens"),
+            ("others_prefill_ns", "in a slot, stalled by calls that computed prompts of others"),
+            ("others_decode_ns", "in a slot, stalled by calls that computed output tokens of others"),
+            ("preempted_ns", "back in the queue after having had a slot"),
+            ("other_ns", "the rest of its time in a slot"),
+        )
+    ]
+)
+
 REQUESTS = pa.schema(
     [
         _required("row", pa.int64(), "1-based, counted over all inputs"),
@@ -76,6 +92,7 @@ REQUESTS = pa.schema(
         ),
         _required("e2e_ns", pa.int64(), "finished - arrival"),
         _optional("normalized_latency_ns", pa.float64(), "e2e / n, null when n = 0"),
+        _required("attribution", _ATTRIBUTION, "where e2e went: parts that add up to it exactly"),
     ]
 )
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from cbatch.clock import Clock
 from cbatch.errors import UsageError
-from cbatch.metrics import RequestMetrics
+from cbatch.metrics import Attribution, RequestMetrics
 from cbatch.outputs import schema
 from cbatch.outputs.directory import REQUESTS, STEPS
 from cbatch.outputs.files import WriteError
@@ -114,4 +114,5 @@ def _request_row(ref: RowRef, output: RequestOutput) -> dict[str, Any]:
         "slot": output.slot,
         "priority": output.request.priority,
         **asdict(RequestMetrics.of(output)),
+        "attribution": Attribution.of(output)._asdict(),
     }

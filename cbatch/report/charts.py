@@ -16,13 +16,14 @@ def bar(share: float, width: int) -> str:
     return (HORIZONTAL[8] * full + (HORIZONTAL[part] if part else "")).ljust(width)
 
 
-def sparkline(values: Sequence[float], width: int, height: int = 1) -> list[str]:
-    """The last `width` of `values` as columns, the tallest as high as the chart: `height` lines of `width` cells.
+def sparkline(values: Sequence[float], width: int, height: int = 1, top: float | None = None) -> list[str]:
+    """The last `width` of `values` as columns: `height` lines of `width` cells.
 
-    Anything above 0 shows.
+    `top` is as high as the chart: None is the tallest shown, so that charts of one scale are given one. Anything above
+    0 shows.
     """
     shown = values[-width:] if width > 0 else ()
-    top = max(shown, default=0.0)
+    top = max(shown, default=0.0) if top is None else top
     eighths = [math.ceil(value / top * height * 8) if top > 0 else 0 for value in shown]
     return [
         "".join(VERTICAL[min(8, max(0, level - 8 * below))] for level in eighths).ljust(width)

@@ -1,7 +1,8 @@
-"""The live picture on a terminal: when to draw it. Knows no figures; `panels` draws them."""
+"""The live picture on a terminal: when to draw it. Knows no figures; `panels` and `replay_panels` draw them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 
@@ -9,8 +10,6 @@ from rich.console import Console
 from rich.text import Text
 
 from cbatch.report.live import LiveArea
-from cbatch.report.panels import frame
-from cbatch.report.progress import Progress
 from cbatch.report.text import lines
 from cbatch.report.ticker import Ticker
 
@@ -20,21 +19,15 @@ REFRESH_S = 0.25
 class Dashboard:
     """Draws below what is on the screen already, and takes itself away at the end: a summary comes in its place.
 
-    A terminal that has gone away doesn't end the job, whose results go to disk.
+    `draw` makes the lines for a terminal of so many columns and rows; none may reach the last column. A terminal that
+    has gone away doesn't end the job, whose results go to disk.
     """
 
     def __init__(
-        self,
-        progress: Progress,
-        console: Console | None = None,
-        *,
-        title: str = "cbatch run",
-        refresh_s: float = REFRESH_S,
+        self, draw: Callable[[int, int], list[Text]], console: Console, *, refresh_s: float = REFRESH_S
     ) -> None:
-        self._progress = progress
-        self._console = console if console is not None else Console(stderr=True)
-        self._title = title
-        self._area = LiveArea(self._console, self._draw)
+        self._console = console
+        self._area = LiveArea(console, lambda: draw(*console.size))
         self._ticker = Ticker("dashboard", refresh_s, self._area.refresh)
 
     def __enter__(self) -> Dashboard:
@@ -54,6 +47,3 @@ class Dashboard:
         """Print above the picture; from any thread."""
         with suppress(OSError):
             self._area.print(Text(lines(text)))
-
-    def _draw(self) -> list[Text]:
-        return frame(self._progress.figures(), self._title, *self._console.size)

@@ -14,7 +14,7 @@ from cbatch.clock import Clock
 from cbatch.metrics.percentiles import Distribution
 from cbatch.metrics.request import tpot, ttft
 from cbatch.report.eta import TokenEta
-from cbatch.report.rates import SECOND, PerSecond
+from cbatch.report.rates import SECOND, PerSecond, Rate
 from cbatch.types import EngineView, FinishReason, Job, RequestOutput, RowFault, RowRef, StepRecord
 
 VIEW_EVERY_NS = SECOND // 4
@@ -29,18 +29,6 @@ STALLED_NS = 10 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
-    """Tokens per second."""
-
-    now: float
-    """Over the last 5 s."""
-    mean: float
-    """Since the first step."""
-    history: tuple[float, ...]
-    """By second, oldest first, at most 120."""
-
-
-@dataclass(frozen=True, slots=True)
 class Figures:
     """A job at one moment."""
 
@@ -50,6 +38,7 @@ class Figures:
     rows_total: int | None
     """None until the inputs are exhausted."""
     prefill: Rate
+    """Tokens per second from the first step on, as `output`."""
     output: Rate
     ttft: Distribution
     """Over the last 1000 answered requests, as `tpot`."""
@@ -81,6 +70,7 @@ class Progress:
         self._started_ns = clock.now_ns()
         self._first_step_ns: int | None = None
         self._last_step_ns = 0
+        self._idle = False
         self._ok = 0
         self._failed = 0
         self._read = 0
@@ -95,6 +85,12 @@ class Progress:
         self._answers: deque[tuple[str, str]] = deque(maxlen=LAST_ANSWERS)
         self._engine: EngineView | None = None
         self._engine_ns = 0
+
+    def begin(self) -> None:
+        """Count time and rates from now; the clock may have been set back."""
+        with self._lock:
+            now = self._clock.now_ns()
+            self._started_ns = self._first_step_ns = self._last_step_ns = self._engine_ns = now
 
     def reading(self, jobs: Iterable[Job]) -> Iterator[Job]:
         """Hand `jobs` through, noting them; at their end the total is known. On any one thread."""
@@ -127,6 +123,7 @@ class Progress:
             drained = record.finished == record.slots_busy
             if self._engine is None or record.end_ns - self._engine_ns >= VIEW_EVERY_NS or drained:
                 self._engine, self._engine_ns = view(), record.end_ns
+            self._idle = drained and self._engine.waiting == 0
 
     def finished(self, ref: RowRef, output: RequestOutput) -> None:
         if output.finish_reason is FinishReason.CANCELLED:
@@ -150,14 +147,14 @@ class Progress:
         now = self._clock.now_ns()
         with self._lock:
             since = self._first_step_ns if self._first_step_ns is not None else now
-            until = max(self._last_step_ns, now - STALLED_NS) - since
+            until = (now if self._idle else max(self._last_step_ns, now - STALLED_NS)) - since
             return Figures(
                 elapsed_s=(now - self._started_ns) / SECOND,
                 rows_ok=self._ok,
                 rows_failed=self._failed,
                 rows_total=self._total,
-                prefill=_rate(self._prefill, until),
-                output=_rate(self._output, until),
+                prefill=self._prefill.summary(until),
+                output=self._output.summary(until),
                 ttft=Distribution.of(self._ttft_ns),
                 tpot=Distribution.of(self._tpot_ns),
                 eta_s=self._seconds_left(),
@@ -183,10 +180,3 @@ class Progress:
         if self._total is None or self._stopping:
             return None
         return self._eta.seconds(max(0, self._total - self._read))
-
-
-def _rate(amounts: PerSecond, until_ns: int) -> Rate:
-    if until_ns <= 0:
-        return Rate(0.0, 0.0, ())
-    mean = amounts.total * SECOND / until_ns
-    return Rate(amounts.rate(until_ns), mean, amounts.history(until_ns))

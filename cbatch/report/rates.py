@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """An amount per second: tokens, requests."""
+
+    now: float
+    """Over the last 5 s."""
+    mean: float
+    """Since the beginning."""
+    history: tuple[float, ...]
+    """By second, oldest first, at most 120."""
 
 
 class PerSecond:
@@ -36,6 +50,12 @@ class PerSecond:
             return self._at(0) * SECOND / until_ns if until_ns > 0 else 0.0
         begin = max(0, end - window)
         return sum(self._at(second) for second in range(begin, end)) / (end - begin)
+
+    def summary(self, until_ns: int) -> Rate:
+        """The figures at `until_ns`."""
+        if until_ns <= 0:
+            return Rate(0.0, 0.0, ())
+        return Rate(self.rate(until_ns), self.total * SECOND / until_ns, self.history(until_ns))
 
     def _at(self, second: int) -> float:
         if not self._newest - len(self._sums) < second <= self._newest:

@@ -13,9 +13,10 @@ import pytest
 
 from cbatch.clock import VirtualClock
 from cbatch.errors import UsageError
+from cbatch.metrics import Attribution
 from cbatch.outputs import RunWriter, WriteError, results, schema
 from cbatch.outputs.parquet import ParquetTable
-from cbatch.types import FinishReason, Observer
+from cbatch.types import FinishReason, Observer, TimeSplit
 from tests.metrics.factories import STEP_NUMBERS, make_fault, make_output, make_ref, make_step, no_view
 
 REFS = [
@@ -30,7 +31,9 @@ def open_writer(directory: Path, output_format: str = "parquet") -> RunWriter:
 
 def write_run(directory: Path, output_format: str = "parquet") -> None:
     with open_writer(directory, output_format) as writer:
-        writer.finished(REFS[0], make_output([4, 6, 9], arrival_ns=1, admitted_ns=2, text="hi", priority=-1, slot=3))
+        times = TimeSplit(prefill_ns=2, decode_ns=1, others_prefill_ns=1)
+        done = make_output([4, 6, 9], arrival_ns=1, admitted_ns=2, text="hi", priority=-1, slot=3, times=times)
+        writer.finished(REFS[0], done)
         writer.finished(REFS[1], make_output(finished_ns=5, reason=FinishReason.ERROR, error="broke", slot=None))
         writer.fault(make_fault(3))
         writer.step(make_step(step=0, decode_call_ns=1, prefill_call_ns=2, mixed_call_ns=4), no_view)
@@ -71,6 +74,16 @@ def test_pyarrow_reads_what_was_written(tmp_path: Path) -> None:
         "tpot_ns": 2.5,
         "e2e_ns": 8,
         "normalized_latency_ns": 8 / 3,
+        "attribution": {
+            "slip_ns": 0,
+            "queue_ns": 1,
+            "prefill_ns": 2,
+            "decode_ns": 1,
+            "others_prefill_ns": 1,
+            "others_decode_ns": 0,
+            "preempted_ns": 0,
+            "other_ns": 3,
+        },
     }
     assert failed["token_ns"] == []
     assert [failed[n] for n in ("slot", "admitted_ns", "first_token_ns", "ttft_ns", "tpot_ns")] == [None] * 5
@@ -88,6 +101,20 @@ def test_steps_have_every_field_of_a_record(tmp_path: Path) -> None:
 def test_every_column_says_what_it_is() -> None:
     for table in (schema.results(()), schema.REQUESTS, schema.STEPS):
         assert all(b"description" in (column.metadata or {}) for column in table)
+
+
+def test_the_parts_of_a_request_s_time_have_their_fields_and_say_what_they_are() -> None:
+    parts = schema.REQUESTS.field("attribution").type
+    assert tuple(part.name for part in parts) == Attribution._fields
+    assert all(not part.nullable and part.metadata[b"description"] for part in parts)
+
+
+def test_duckdb_reads_where_the_time_went(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    parts = " + ".join(f"attribution.{name}" for name in Attribution._fields)
+    query = f"SELECT attribution.queue_ns, {parts}, e2e_ns FROM '{tmp_path}/requests.parquet' ORDER BY row"
+    with duckdb.connect() as connection:
+        assert connection.sql(query).fetchall() == [(1, 8, 8), (5, 5, 5)]
 
 
 def test_duckdb_reads_the_types(tmp_path: Path) -> None:

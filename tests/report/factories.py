@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from cbatch.metrics.percentiles import Distribution
-from cbatch.report.progress import Figures, Rate
+from cbatch.report.attainment import Attainment
+from cbatch.report.progress import Figures
+from cbatch.report.rates import Rate
+from cbatch.report.replay_progress import ReplayFigures
 from cbatch.sampling import SamplingParams
 from cbatch.types import (
     EngineView,
@@ -19,6 +22,16 @@ from cbatch.types import (
 )
 
 SECOND = 1_000_000_000
+
+
+class SettableClock:
+    """Time as a test says."""
+
+    def __init__(self, ns: int = 0) -> None:
+        self.ns = ns
+
+    def now_ns(self) -> int:
+        return self.ns
 
 
 def make_ref(number: int) -> RowRef:
@@ -123,4 +136,32 @@ def make_figures(
         errors=errors,
         answers=answers,
         engine=None if slots is None else make_view(slots),
+    )
+
+
+def make_replay_figures(
+    slots: int | None = 32,
+    *,
+    errors: tuple[tuple[str, str], ...] = (),
+    total: int | None = 200_000,
+    span_s: float | None = 9000.0,
+    objectives: int = 3,
+    late: bool = False,
+) -> ReplayFigures:
+    history = tuple(float(second % 40) for second in range(120))
+    slip_ns = np.arange(1, 1000) * (50e3 if late else 1e3)
+    names = ("all", "ttft 500 ms", "tpot 50 ms", "e2e 10000 ms")
+    return ReplayFigures(
+        run=make_figures(slots, errors=errors, total=None),
+        span_s=span_s,
+        total=total,
+        arrived=124_538,
+        running=32,
+        waiting=1079,
+        waiting_peak=2345,
+        arrivals=Rate(31.0, 30.9, history),
+        completions=Rate(29.5, 30.7, tuple(value / 2 for value in history)),
+        queue=history,
+        slip=Distribution.of(slip_ns),
+        slo=tuple(Attainment(name, 123_459, 0.914, 0.88) for name in names[:objectives]),
     )

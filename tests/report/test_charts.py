@@ -25,6 +25,11 @@ def test_a_sparkline_scales_to_its_tallest() -> None:
     assert sparkline([], 3) == ["   "]
 
 
+def test_sparklines_of_one_scale() -> None:
+    assert sparkline([2, 4], 2, top=8) == ["▂▄"]
+    assert sparkline([2, 4], 2, top=0) == ["  "]
+
+
 def test_a_tall_sparkline_stacks_its_lines() -> None:
     assert sparkline([2, 8, 16], 3, height=2) == ["  █", "▂██"]
 

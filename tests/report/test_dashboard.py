@@ -5,9 +5,11 @@ import time
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from cbatch.clock import WallClock
 from cbatch.report.dashboard import Dashboard
+from cbatch.report.panels import frame
 from cbatch.report.progress import Progress
 from tests.report.factories import make_job, make_output, make_ref, make_request, make_step, make_view
 from tests.report.screen import Screen
@@ -24,12 +26,17 @@ def run_some(progress: Progress) -> None:
     progress.finished(make_ref(1), make_output(make_request(1), text="Paris\x1b[2J"))
 
 
+def two_lines(width: int, height: int) -> list[Text]:
+    return [Text("one"), Text("two")]
+
+
 @pytest.mark.parametrize("size", [(60, 15), (80, 24), (200, 50)])
 def test_a_run_on_a_terminal(size: tuple[int, int]) -> None:
     width, height = size
     file, screen, progress = io.StringIO(), Screen(width, height), make_progress()
     console = Console(file=file, force_terminal=True, width=width, height=height)
-    with Dashboard(progress, console, title="the model", refresh_s=0.005) as dashboard:
+    draw = lambda width, height: frame(progress.figures(), "the model", width, height)  # noqa: E731
+    with Dashboard(draw, console, refresh_s=0.005) as dashboard:
         run_some(progress)
         dashboard.message("a warning\nof two lines")
         time.sleep(0.05)
@@ -44,7 +51,7 @@ def test_a_run_on_a_terminal(size: tuple[int, int]) -> None:
 def test_an_exception_leaves_a_sane_terminal() -> None:
     file, screen = io.StringIO(), Screen(80, 24)
     console = Console(file=file, force_terminal=True, width=80, height=24)
-    with pytest.raises(KeyboardInterrupt), Dashboard(make_progress(), console):
+    with pytest.raises(KeyboardInterrupt), Dashboard(two_lines, console):
         raise KeyboardInterrupt
     screen.feed(file.getvalue())
     assert not any(screen.lines)
@@ -60,6 +67,6 @@ class GoneAway(io.StringIO):
 
 def test_a_terminal_that_has_gone_away_doesnt_end_the_job() -> None:
     console = Console(file=GoneAway(), force_terminal=True, width=80, height=24)
-    with Dashboard(make_progress(), console, refresh_s=0.001) as dashboard:
+    with Dashboard(two_lines, console, refresh_s=0.001) as dashboard:
         dashboard.message("nobody reads this")
         time.sleep(0.01)

@@ -6,9 +6,17 @@ import time
 import pytest
 
 from cbatch.clock import VirtualClock
-from cbatch.report.plain import PlainLines, Quiet, plain_line
+from cbatch.report.plain import PlainLines, Quiet, plain_line, replay_line
 from cbatch.report.progress import Progress
-from tests.report.factories import SECOND, make_fault, make_figures, make_job, make_step, make_view
+from tests.report.factories import (
+    SECOND,
+    make_fault,
+    make_figures,
+    make_job,
+    make_replay_figures,
+    make_step,
+    make_view,
+)
 from tests.report.test_dashboard import GoneAway
 
 
@@ -32,8 +40,18 @@ def test_what_isnt_known_yet() -> None:
     assert plain_line(make_figures(stopping=True)).endswith("waiting 47  stopping")
 
 
+def test_a_line_of_a_replay() -> None:
+    assert replay_line(make_replay_figures(errors=(("row-1", "too long"),))) == (
+        "4000.0 s  arrived 124538/200000  completed 123456  failed 1  running 32  waiting 1079  "
+        "ttft p50 20.0 s p99 39.6 s  slo 91 %  out 4,123 tok/s"
+    )
+    without = replay_line(make_replay_figures(total=None, objectives=0))
+    assert "arrived 124538/?" in without
+    assert "slo" not in without
+
+
 def test_lines_and_messages_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    with PlainLines(Progress(VirtualClock()), every_s=0.01) as view:
+    with PlainLines(lambda: "rows 0/?", every_s=0.01) as view:
         view.message("warning: \x1b[2J")
         time.sleep(0.1)
     out, err = capsys.readouterr()
@@ -43,7 +61,7 @@ def test_lines_and_messages_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_short_run_gets_its_line_too(capsys: pytest.CaptureFixture[str]) -> None:
-    with PlainLines(Progress(VirtualClock())):
+    with PlainLines(lambda: "rows 0/?"):
         pass
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -56,14 +74,14 @@ def test_quiet_shows_messages_only(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_reader_that_has_gone_away_doesnt_end_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", GoneAway())
-    with PlainLines(Progress(VirtualClock()), every_s=0.001) as view:
+    with PlainLines(lambda: "rows 0/?", every_s=0.001) as view:
         view.message("nobody reads this")
         time.sleep(0.01)
 
 
 def test_without_stderr_nothing_is_written(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "stderr", None)
-    with PlainLines(Progress(VirtualClock()), every_s=0.001) as view:
+    with PlainLines(lambda: "rows 0/?", every_s=0.001) as view:
         view.message("nobody reads this")
         time.sleep(0.01)
     with Quiet() as quiet:

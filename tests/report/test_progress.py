@@ -10,6 +10,7 @@ from cbatch.report.progress import LAST_ANSWERS, LAST_REQUESTS, Progress
 from cbatch.types import FinishReason, Job
 from tests.report.factories import (
     SECOND,
+    SettableClock,
     make_fault,
     make_job,
     make_output,
@@ -79,6 +80,27 @@ def test_a_rate_falls_to_nothing_once_the_engine_is_silent_for_long() -> None:
     assert progress.figures().output.now == pytest.approx(20)
     clock.advance(20 * SECOND)
     assert progress.figures().output.now == 0
+
+
+def test_an_idle_engine_makes_nothing() -> None:
+    clock = VirtualClock()
+    progress = Progress(clock)
+    progress.step(make_step(0, SECOND, output=20, finished=1), lambda: make_view(busy=0, waiting=0))
+    clock.advance(3 * SECOND)
+    assert progress.figures().output.history == (20, 0, 0)
+
+
+def test_it_can_begin_anew_on_a_clock_that_was_set_back() -> None:
+    clock = SettableClock(500 * SECOND)
+    progress = Progress(clock)
+    clock.ns = 0
+    progress.begin()
+    clock.ns = 4 * SECOND
+    progress.step(make_step(2 * SECOND, 4 * SECOND, output=20), make_view)
+    figures = progress.figures()
+    assert figures.elapsed_s == 4
+    assert figures.output.history == pytest.approx((0, 0, 10, 10))
+    assert figures.engine is not None
 
 
 def test_latencies_are_of_the_last_requests() -> None:

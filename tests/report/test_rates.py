@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbatch.report.rates import SECOND, PerSecond
+from cbatch.report.rates import SECOND, PerSecond, Rate
 
 
 def test_a_long_step_is_spread_over_its_seconds() -> None:
@@ -26,6 +26,14 @@ def test_the_first_second_has_a_rate_already() -> None:
     amounts.add(0, SECOND // 4, 10)
     assert amounts.rate(SECOND // 4) == pytest.approx(40)
     assert amounts.rate(0) == 0
+
+
+def test_a_summary() -> None:
+    amounts = PerSecond()
+    assert amounts.summary(0) == Rate(0, 0, ())
+    for second in range(6):
+        amounts.add(second * SECOND, (second + 1) * SECOND, 2 if second == 0 else 8)
+    assert amounts.summary(6 * SECOND) == Rate(pytest.approx(8), pytest.approx(7), pytest.approx((2, 8, 8, 8, 8, 8)))  # type: ignore[arg-type]
 
 
 def test_silence_counts_as_nothing() -> None:

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from cbatch.metrics.replay import ReplayAccumulator
+from cbatch.metrics.saturation import Saturation, inside_at, saturation
+from tests.metrics.loads import play, poisson
+
+SEEDS = range(20)
+
+
+def judge(utilisation: float, requests: int, seed: int, slots: int = 1) -> bool:
+    observer = ReplayAccumulator()
+    play(poisson(utilisation, requests, seed, slots=slots, steps=slots), observer, slots=slots, steps=slots)
+    found = observer.summary().saturation
+    assert found is not None
+    return found.saturated
+
+
+def test_inside_is_come_and_not_left() -> None:
+    times, came, left = np.arange(6), np.array([3, 1, 1]), np.array([np.inf, 2, 4])
+    assert inside_at(times, came, left).tolist() == [0, 2, 1, 2, 1, 1]
+
+
+def test_a_queue_that_grows_to_the_end() -> None:
+    arrivals = np.arange(16)
+    found = saturation(arrivals, np.where(arrivals < 4, arrivals, np.inf))
+    assert found == Saturation(True, queue_middle=4, queue_end=12, growth=8, threshold=8, arrivals=16)
+    assert json.loads(json.dumps(found.to_dict()))["queue_end"] == 12
+
+
+def test_the_queue_has_to_be_longer_than_chance_explains() -> None:
+    arrivals = np.arange(16)
+    found = saturation(arrivals, np.where(arrivals < 8, arrivals, 100))
+    assert found == Saturation(False, queue_middle=0, queue_end=8, growth=8, threshold=8, arrivals=16)
+
+
+def test_a_long_queue_that_shrinks_is_no_saturation() -> None:
+    burst = np.zeros(40, np.int64)
+    arrivals = np.concatenate([burst, np.arange(1, 11)])
+    left = np.concatenate([np.arange(40) // 2, np.full(10, 100)])
+    found = saturation(arrivals, left)
+    assert found is not None
+    assert found.queue_end > found.threshold
+    assert (found.growth, found.saturated) == (-5, False)
+
+
+def test_few_arrivals_or_all_at_once_say_nothing() -> None:
+    assert saturation(np.arange(9), np.full(9, np.inf)) is None
+    assert saturation(np.zeros(50, np.int64), np.full(50, np.inf)) is None
+    assert saturation(np.arange(10), np.arange(10)) is not None
+    assert saturation(np.array([]), np.array([])) is None
+
+
+@pytest.mark.parametrize(("requests", "slots"), [(64, 1), (64, 8), (300, 1)])
+def test_a_stable_queue_is_not_flagged(requests: int, slots: int) -> None:
+    assert not any(judge(utilisation, requests, seed, slots) for utilisation in (0.5, 0.8) for seed in SEEDS)
+
+
+def test_overload_is_flagged() -> None:
+    assert all(judge(2.0, 64, seed) for seed in SEEDS)
+    assert all(judge(1.5, 300, seed) for seed in SEEDS)
+    assert sum(judge(1.5, 64, seed) for seed in SEEDS) >= 15
+
+
+def test_a_long_replay_is_judged_near_capacity() -> None:
+    assert not judge(0.8, 3000, seed=0)
+    assert not judge(0.9, 3000, seed=0)
+    assert judge(1.1, 3000, seed=0)
