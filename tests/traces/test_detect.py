@@ -45,11 +45,11 @@ def test_detection_looks_at_the_first_record(tmp_path: Path, text: str, name: st
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("when,how much\n1,2\n", r"looks like CSV with 'when', 'how much', which is no trace format cbatch knows"),
-        ('{"at": 1, "size": 2}\n', r"looks like JSONL with 'at', 'size'"),
-        ('[{"turns": []}]', r"looks like a JSON array with 'turns'"),
-        ("[]", r"looks like a JSON array with no columns"),
-        ("[1, 2", "looks like a JSON array"),
+        ("when,how much\n1,2\n", r"has 'when', 'how much' \(CSV\), which is no trace format cbatch knows"),
+        ('{"at": 1, "size": 2}\n', r"has 'at', 'size' \(JSONL\)"),
+        ('[{"turns": []}]', r"has 'turns' \(JSON array\)"),
+        ("[]", r"has no columns \(JSON array\)"),
+        ("[1, 2", r"has no columns \(JSON array\)"),
         ("[tru", r"isn't a valid JSON array"),
         ('{"timestamp": 0,\n', r"x:1: the line isn't valid JSON: .* or give --format"),
         ("", "x is empty"),
@@ -68,7 +68,7 @@ def test_an_unknown_file_is_told_all_formats_with_their_columns(tmp_path: Path) 
     with pytest.raises(InputError) as caught:
         detect(write_parquet(tmp_path, {"a": [1], "b": [2]}))
     message = str(caught.value)
-    assert "looks like Parquet with 'a', 'b'" in message
+    assert "has 'a', 'b' (Parquet)" in message
     assert "azure (CSV: TIMESTAMP, ContextTokens, GeneratedTokens)" in message
     assert "aiperf (Parquet: timestamp_start_unix_ms, output_tokens, prompt or input_tokens)" in message
     assert "give --format" in message

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def test_a_header_alone_is_an_input_error(tmp_path: Path) -> None:
     path = write_lines(tmp_path, files.AZURE)
     with pytest.raises(InputError, match="holds no request"):
         read(path)
-    assert [finding.code for finding in lint(path)][0] == "no_requests"
+    assert lint(path)[0].code == "no_requests"
 
 
 def test_given_arrivals_replace_times_and_end_the_trace(tmp_path: Path) -> None:
@@ -177,17 +178,13 @@ def test_garbage_lines_never_cost_another_row(tmp_path: Path, name: str, data: s
     lines = [*([] if header is None else [header.encode()]), row.encode(), *garbage, row.encode()]
     path = tmp_path / "trace"
     path.write_bytes(b"\n".join(lines))
-    requests, imported = read(path, arrivals=None if imported_has_times(name) else iter(range(99)))
+    requests, imported = read(path, arrivals=None if format_named(name).time is not None else iter(range(99)))
     assert imported.format.name == name
     assert (requests[0].prompt_tokens, requests[0].prompt) == (requests[-1].prompt_tokens, requests[-1].prompt)
     left_out = imported.changes["bad_lines_left_out"] + imported.changes["failed_calls_left_out"]
     assert len(requests) + left_out == 2 + sum(bool(line.strip()) for line in garbage)
     for finding in imported.findings:
         assert finding.message.isprintable()
-
-
-def imported_has_times(name: str) -> bool:
-    return format_named(name).time is not None
 
 
 @any_folder
@@ -200,7 +197,5 @@ def test_any_file_is_read_or_an_input_error(tmp_path: Path, content: bytes) -> N
     path = tmp_path / "trace"
     path.write_bytes(content)
     for form in (None, *FORMATS):
-        try:
+        with suppress(InputError):
             read(path, as_format=form, arrivals=iter(range(99)))
-        except InputError as error:
-            assert str(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -22,7 +23,7 @@ def test_every_request_is_imported_unchanged(name: str, form: str, requests: int
     found, imported = read(public_trace(name))
     assert (imported.format.name, len(found), imported.changes) == (form, requests, {})
     assert found[0].arrival_ns == 0
-    assert all(a.arrival_ns <= b.arrival_ns for a, b in zip(found, found[1:], strict=False))
+    assert all(a.arrival_ns <= b.arrival_ns for a, b in pairwise(found))
     assert {finding.level for finding in imported.findings} <= {"info", "warning"}
 
 
@@ -50,4 +51,4 @@ def test_an_import_takes_well_under_a_second() -> None:
     path = public_trace("azure_2023_conv.csv")
     started = time.process_time()
     read(path)
-    assert time.process_time() - started < 1.5
+    assert time.process_time() - started < 1

@@ -7,6 +7,7 @@ import pytest
 
 from cbatch.errors import InputError
 from cbatch.traces.formats.vidur import VIDUR
+from cbatch.traces.importing import import_trace
 from cbatch.traces.lint import lint
 from tests.traces import files
 from tests.traces.files import lint_messages, read, write_lines
@@ -89,7 +90,7 @@ def test_bytes_that_are_not_utf8_are_shown(tmp_path: Path) -> None:
 
 def test_a_damaged_array_is_read_up_to_the_damage(tmp_path: Path) -> None:
     path = write_lines(tmp_path, '[{"conversations": [{"from": "human", "value": "a"}]}, {"conv')
-    imported = files.import_trace(path, arrivals=iter([0, 1]))
+    imported = import_trace(path, arrivals=iter([0, 1]))
     assert next(imported.requests).prompt == "a"
     with pytest.raises(InputError, match="isn't a valid JSON array after item 1"):
         next(imported.requests)
