@@ -29,16 +29,18 @@ _BESIDE = 38
 """Cells of a line that aren't the bar's."""
 
 
-def attribution_table(parts: Mapping[str, float], width: int, *, utf8: bool = True) -> Table:
+def attribution_table(parts: Mapping[str, float], width: int, *, blocks: bool = True) -> Table:
     """A line for each of `parts`, ns: how much, which share of the whole, and that as a bar."""
     total = sum(parts.values())
     table = figures("", ("mean", "share"), min_width=7)
     table.add_column("", no_wrap=True)
     for name, (title, style) in PARTS.items():
         share = parts[name] / total if total > 0 else 0.0
-        table.add_row(title, milliseconds(parts[name]), percent(share), Text(_bar(share, width - _BESIDE, utf8), style))
+        table.add_row(
+            title, milliseconds(parts[name]), percent(share), Text(_bar(share, width - _BESIDE, blocks), style)
+        )
     return table
 
 
-def _bar(share: float, width: int, utf8: bool) -> str:
-    return bar(share, width).rstrip() if utf8 else "#" * round(share * width)
+def _bar(share: float, width: int, blocks: bool) -> str:
+    return bar(share, width).rstrip() if blocks else "#" * round(share * width)

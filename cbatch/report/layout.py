@@ -24,13 +24,13 @@ def json_line(record: Mapping[str, object], paths: Paths, notes: Sequence[str]) 
     return json.dumps({**record, "paths": written, "notes": list(notes)}, allow_nan=False)
 
 
-def facts(rows: Iterable[tuple[str, str | Text]]) -> Table:
+def facts(rows: Iterable[tuple[str | Text, str | Text]]) -> Table:
     """Names and what there is to say of them; what is long is wrapped beside its name."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
-    table.add_column()
+    table.add_column(overflow="fold")
     for name, text in rows:
-        table.add_row(name, text if isinstance(text, Text) else Text(text))
+        table.add_row(name, Text(text) if isinstance(text, str) else text)
     return table
 
 
@@ -44,8 +44,16 @@ def figures(title: str, columns: Sequence[str], min_width: int = 0) -> Table:
 
 
 def width_of(console: Console) -> int:
-    """Columns to use: more make lines that the eye can't follow."""
-    return min(WIDTH, console.width)
+    """Columns to use: more make lines that the eye can't follow.
+
+    What has no room is cut with an ellipsis, which not every encoding has: without it, lines may wrap instead.
+    """
+    return min(WIDTH, console.width) if has_blocks(console) else WIDTH
+
+
+def has_blocks(console: Console) -> bool:
+    """Whether block elements and the ellipsis can be printed."""
+    return console.encoding.startswith("utf")
 
 
 def print_endings(console: Console, notes: Sequence[str], paths: Paths) -> None:
@@ -56,5 +64,9 @@ def print_endings(console: Console, notes: Sequence[str], paths: Paths) -> None:
             console.print()
             console.print(Text(title, style="bold"))
         for entry in entries:
-            shown = lines(entry).encode(console.encoding, "backslashreplace").decode(console.encoding)
-            console.print(Text("  " + shown), soft_wrap=True)
+            console.print(Text("  " + printable(lines(entry), console)), soft_wrap=True)
+
+
+def printable(text: str, console: Console) -> str:
+    """With what the terminal's encoding lacks as escapes."""
+    return text.encode(console.encoding, "backslashreplace").decode(console.encoding)

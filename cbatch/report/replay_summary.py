@@ -12,7 +12,7 @@ from cbatch.metrics import Distribution, ReplaySummary
 from cbatch.metrics.percentiles import label
 from cbatch.report.attribution import attribution_table
 from cbatch.report.latencies import METRICS, milliseconds, objectives_text, significant, too_few
-from cbatch.report.layout import WIDTH, Paths, facts, figures, json_line, print_endings, width_of
+from cbatch.report.layout import WIDTH, Paths, facts, figures, has_blocks, json_line, print_endings, width_of
 from cbatch.report.text import duration, percent, rate
 
 Latencies = Mapping[str, Distribution]
@@ -34,7 +34,7 @@ def print_replay_summary(
     for group in (_warning(summary), _throughput(summary), *_latency_groups(summary, width)):
         _print_group(console, group, width)
     if summary.completed > 0:
-        _print_group(console, _attribution(summary, width, utf8=console.encoding.startswith("utf")), width)
+        _print_group(console, _attribution(summary, width, blocks=has_blocks(console)), width)
     print_endings(console, notes, paths)
 
 
@@ -76,10 +76,10 @@ def _latency_groups(summary: ReplaySummary, width: int) -> list[Group]:
     return groups
 
 
-def _attribution(summary: ReplaySummary, width: int, *, utf8: bool) -> Group:
+def _attribution(summary: ReplaySummary, width: int, *, blocks: bool) -> Group:
     whole = milliseconds(sum(summary.attribution.values()))
     title = _title(f"Where the {whole} of a completed request went, in the mean")
-    return [title, attribution_table(summary.attribution, width, utf8=utf8)]
+    return [title, attribution_table(summary.attribution, width, blocks=blocks)]
 
 
 def _title(text: str) -> Text:
@@ -150,7 +150,7 @@ def _queue(summary: ReplaySummary) -> str:
 
 def _used(summary: ReplaySummary) -> str:
     slots, kv = percent(summary.run.slot_utilisation), percent(summary.run.kv_utilisation)
-    return f"engine {percent(summary.busy_share)} of the time, slots {slots} in its steps, {kv} of reserved KV"
+    return f"engine {percent(summary.busy_share)} of the time, slots {slots} in steps, {kv} of reserved KV"
 
 
 def _goodput(summary: ReplaySummary) -> str:

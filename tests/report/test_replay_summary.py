@@ -37,7 +37,7 @@ def test_a_replay_where_all_went_well() -> None:
         "slip      mean 1.00 ms, p50 1.00 ms, p90 1.40 ms, p99 1.49 ms",
         "load      at most 16 running, 80 waiting",
         "queue     not saturated: 8 waiting halfway, 3 at the last arrival",
-        "used      engine 93 % of the time, slots 74 % in its steps, 41 % of reserved KV",
+        "used      engine 93 % of the time, slots 74 % in steps, 41 % of reserved KV",
         "goodput   3.21 requests/s; 81 % of those arrived met TTFT 500 ms, TPOT 50 ms",
         "Latency of 996 completed requests",
         "Of 870 that arrived in steady state",

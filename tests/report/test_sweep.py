@@ -19,7 +19,12 @@ def point(
     asked: float, attainment: float | None, *, saturated: bool = False, unfinished: int = 0, completed: int = 996
 ) -> tuple[float, ReplaySummary]:
     goodput = None if attainment is None else asked * attainment
-    fields: dict[str, Any] = {"attainment": attainment, "goodput_rps": goodput, "requested_rate": asked, "realised_rate": asked * 1.01}
+    fields: dict[str, Any] = {
+        "attainment": attainment,
+        "goodput_rps": goodput,
+        "requested_rate": asked,
+        "realised_rate": asked * 1.01,
+    }
     return asked, make_replay(completed, unfinished=unfinished, saturated=saturated, **fields)
 
 
