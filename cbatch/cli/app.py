@@ -11,17 +11,19 @@ import typer
 from cbatch import __version__
 from cbatch.cli.doctor import doctor
 from cbatch.cli.models import models
+from cbatch.cli.replay import replay
 from cbatch.cli.run import run
 from cbatch.errors import CbatchError
 
 app = typer.Typer(
     name="cbatch",
-    help="Offline batch inference on a continuous batcher over llama.cpp, inside one process.",
+    help="Offline batch inference and load replay on a continuous batcher over llama.cpp, inside one process.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command()(run)
+app.command()(replay)
 app.command()(models)
 app.command()(doctor)
 
@@ -38,7 +40,7 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Offline batch inference on a continuous batcher over llama.cpp, inside one process."""
+    """Offline batch inference and load replay on a continuous batcher over llama.cpp, inside one process."""
 
 
 def _fill_standard_descriptors() -> None:

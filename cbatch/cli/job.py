@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import traceback
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from cbatch.cli import parts
+from cbatch.cli.control import Control
+from cbatch.cli.ending import EXIT_INTERRUPTED, EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, recorded, shown
 from cbatch.cli.interrupts import Interrupts
 from cbatch.cli.options import RunOptions, Summary
 from cbatch.cli.record import describe_end, describe_run
@@ -19,14 +20,14 @@ from cbatch.cli.sizing import cells_needed
 from cbatch.clock import WallClock
 from cbatch.driver import Driver, Ending, Outcome
 from cbatch.engine import Engine
-from cbatch.errors import CbatchError, Interrupted, RunFailed
+from cbatch.errors import Interrupted
 from cbatch.feed import LookAhead
 from cbatch.inputs import read_rows
 from cbatch.llama.model import Model
 from cbatch.llama.runner import LlamaRunner
 from cbatch.llama.tokenizer import Tokenizer
 from cbatch.metrics import RunAccumulator, RunSummary
-from cbatch.outputs import RunWriter, check_directory, output_paths, prepare_directory, write_run_json
+from cbatch.outputs import RunWriter, check_directory, output_paths, prepare_directory
 from cbatch.report.progress import Progress
 from cbatch.report.summary import print_summary, summary_json
 from cbatch.report.view import View, run_view
@@ -34,15 +35,11 @@ from cbatch.types import Job, Row, RowFault, RowKind, RowRef
 
 _PATIENCE_S = 2.0
 """How long a slow input may keep the first rows waiting for company."""
-_SWITCH_INTERVAL_S = 0.0005
-"""Python's default of 5 ms would let the reading thread hold up the engine between two decode calls."""
-EXIT_ROWS_FAILED = 3
-EXIT_INTERRUPTED = 130
 
 
 def run_job(options: RunOptions) -> int:
     """Run the job; returns the exit code. Raises `CbatchError` where it can't begin or breaks off."""
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     options.check()
     clock = WallClock()
     rows = read_rows(options.inputs, defaults=options.sampling(), clock=clock)
@@ -51,7 +48,7 @@ def run_job(options: RunOptions) -> int:
     model_config, warning = parts.check_model(options)
     with Model(model_config) as model:
         job = RunJob(options, directory, clock, model)
-        with Interrupts(job.stop, job.abort):
+        with Interrupts(job.control.stop, job.control.abort):
             with job.view as view:
                 if warning is not None:
                     view.message(warning)
@@ -73,9 +70,7 @@ class RunJob:
         self.totals = RunAccumulator()
         self.notes: list[str] = [f"plain prompts: {self.encoder.applied}"]
         self.outcome: Outcome | None = None
-        self._driver: Driver | None = None
-        self._feed: LookAhead | None = None
-        self._stop_wanted = self._abort_wanted = False
+        self.control = Control(self._announce)
         title = f"cbatch run  {model.config.path.stem}"
         self.view: View = run_view(
             self.progress, title, quiet=options.quiet, is_terminal=sys.stderr is not None and sys.stderr.isatty()
@@ -83,10 +78,11 @@ class RunJob:
 
     def run(self, rows: Iterable[Row | RowFault]) -> None:
         """Answer the rows, and leave what was finished on disk, however it ends."""
-        self._feed = feed = LookAhead(self.progress.reading(parts.encode_rows(rows, self.encoder)))
+        feed = LookAhead(self.progress.reading(parts.encode_rows(rows, self.encoder)))
+        self.control.steer(feed.close, feed.close)
         with closing(self.encoder), closing(feed):
             window, all_read = feed.first_window(_PATIENCE_S)
-            if self._stop_wanted:
+            if self.control.stop_wanted:
                 raise Interrupted("stopped before any row was run; nothing was written")
             limit = parts.most_cells(self.options, self.model)
             needs = cells_needed(window)
@@ -102,35 +98,25 @@ class RunJob:
         """Drive the run between the two writings of run.json."""
         prepare_directory(self.directory, self.options.force)
         record = describe_run(self.options, self.model, runner.context, self.encoder.applied)
-        write_run_json(self.directory, record)
 
-        def end(status: str, error: str | None = None) -> None:
-            summary, notes = self.totals.summary(), self.notes
-            ended = describe_end(status, summary, context=runner.context, notes=notes, error=error)
-            write_run_json(self.directory, {**record, **ended})
+        def ending(status: str, error: str | None) -> dict[str, Any]:
+            summary = self.totals.summary()
+            return describe_end(status, summary, context=runner.context, notes=self.notes, error=error)
 
-        try:
-            self._drive(runner, feed, window, limit)
-        except Exception as error:
-            known = isinstance(error, CbatchError)
-            end("failed", str(error) if known else traceback.format_exc())
-            reason = str(error) if known else f"unexpected {type(error).__name__}: {error} (see run.json)"
-            raise RunFailed(f"{reason}; what was finished is in {self.directory}") from error
-        assert self.outcome is not None
-        self.notes += self._findings(self.totals.summary(), feed)
-        end(self.outcome.ending.value)
+        with recorded(self.directory, record, ending) as end:
+            self.outcome = self._drive(runner, feed, window, limit)
+            self.notes += self._findings(self.totals.summary(), feed)
+            end(self.outcome.ending.value)
 
-    def _drive(self, runner: LlamaRunner, feed: LookAhead, window: list[Job], limit: int) -> None:
+    def _drive(self, runner: LlamaRunner, feed: LookAhead, window: list[Job], limit: int) -> Outcome:
         engine = Engine(runner, self.options.scheduler_config())
         with self._writer(window) as writer:
-            self._driver = Driver(engine, feed, [writer, self.totals, self.progress], max_cells=limit)
-            if self._stop_wanted:
-                self._driver.stop()
-            if self._abort_wanted:
-                self._driver.abort()
-            self.outcome = self._driver.run()
-        if cut := self._driver.max_tokens_cut:
+            driver = Driver(engine, feed, [writer, self.totals, self.progress], max_cells=limit)
+            self.control.steer(driver.stop, driver.abort)
+            outcome = driver.run()
+        if cut := driver.max_tokens_cut:
             self.notes.append(f"{cut:,} rows had their max_tokens cut to what a context of {limit:,} holds")
+        return outcome
 
     def _writer(self, window: list[Job]) -> RunWriter:
         return RunWriter(
@@ -145,37 +131,20 @@ class RunJob:
     def _is_chat(self, ref: RowRef) -> bool:
         return ref.kind is RowKind.CHAT or (ref.kind is RowKind.PROMPT and self.encoder.templates_prompts)
 
-    def stop(self) -> None:
-        """Finish what runs and begin nothing more. Any thread may call it."""
-        self._stop_wanted = True
-        if self._driver is not None:
-            self._driver.stop()
-        elif self._feed is not None:
-            self._feed.close()
+    def _announce(self) -> None:
         self.progress.stopping()
-        self.view.message("stopping: finishing the rows that run (Ctrl-C again stops now)")
-
-    def abort(self) -> None:
-        """Stop as soon as possible. Any thread may call it."""
-        self._stop_wanted = self._abort_wanted = True
-        if self._driver is not None:
-            self._driver.abort()
-        elif self._feed is not None:
-            self._feed.close()
-        self.progress.stopping()
+        if not self.control.abort_wanted:
+            self.view.message("stopping: finishing the rows that run (Ctrl-C again stops now)")
 
     def report(self) -> int:
         """Print the summary; returns the exit code."""
         assert self.outcome is not None
         summary = self.totals.summary()
         paths = output_paths(self.directory, self.options.output_format.value)
-        try:
-            if self.options.summary is Summary.json:
-                typer.echo(summary_json(summary, paths, self.notes))
-            else:
-                print_summary(summary, paths, self.notes)
-        except (BrokenPipeError, SystemExit):  # rich makes one of the other; the run was fine all the same
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what the interpreter flushes at exit
+        if self.options.summary is Summary.json:
+            shown(lambda: typer.echo(summary_json(summary, paths, self.notes)))
+        else:
+            shown(lambda: print_summary(summary, paths, self.notes))
         if self.outcome.ending is not Ending.COMPLETE:
             return EXIT_INTERRUPTED
         return EXIT_ROWS_FAILED if summary.rows_failed else 0

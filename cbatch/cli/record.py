@@ -11,7 +11,7 @@ from cbatch.llama import machine
 from cbatch.llama.context import Context
 from cbatch.llama.fingerprint import fingerprint
 from cbatch.llama.model import Model
-from cbatch.metrics import RunSummary
+from cbatch.metrics import ReplaySummary, RunSummary
 from cbatch.outputs import environment, utc_now
 
 
@@ -43,7 +43,7 @@ def describe_run(options: JobOptions, model: Model, context: Context, template: 
 
 
 def describe_end(
-    status: str, summary: RunSummary, *, context: Context, notes: list[str], error: str | None = None
+    status: str, summary: RunSummary | ReplaySummary, *, context: Context, notes: list[str], error: str | None = None
 ) -> dict[str, Any]:
     """What is known once the run has ended; the context is the last one, which may have grown."""
     return {

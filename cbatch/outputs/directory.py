@@ -16,6 +16,7 @@ RESULTS_JSONL = "results.jsonl"
 REQUESTS = "requests.parquet"
 STEPS = "steps.parquet"
 RUN_JSON = "run.json"
+SWEEP = "sweep.parquet"
 
 _PART = f"part-{'[0-9]' * 5}.parquet"
 
@@ -85,7 +86,7 @@ def _own_files(path: Path) -> Iterator[Path]:
     results = path / RESULTS_FOLDER
     yield from results.glob(_PART)
     yield from results.glob(f".{_PART}.tmp")
-    for name in (RESULTS_JSONL, REQUESTS, STEPS, RUN_JSON):
+    for name in (RESULTS_JSONL, REQUESTS, STEPS, RUN_JSON, SWEEP):
         for own in (path / name, temporary(path / name)):
             if own.exists() or own.is_symlink():
                 yield own

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cbatch.clock import Clock
 from cbatch.outputs.carried import to_json
 from cbatch.outputs.directory import RESULTS_JSONL
 from cbatch.outputs.files import WriteError, publish, temporary, writing
@@ -26,12 +25,10 @@ class JsonlResults:
     of a file name that isn't UTF-8, is written as JSON's escape for it.
     """
 
-    def __init__(self, directory: Path, model: str, clock: Clock, is_chat: Callable[[RowRef], bool]) -> None:
+    def __init__(self, directory: Path, model: str, is_chat: Callable[[RowRef], bool]) -> None:
         self._path = directory / RESULTS_JSONL
         self._model = model
         self._is_chat = is_chat
-        self._clock = clock
-        self._epoch_ns = time.time_ns() - clock.now_ns()
         self._size = 0
         with writing(self._path):
             self._file = temporary(self._path).open("wb", buffering=0)
@@ -84,7 +81,7 @@ class JsonlResults:
         return {
             "id": f"{'chatcmpl' if chat else 'cmpl'}-{result.ref.number}",
             "object": "chat.completion" if chat else "text_completion",
-            "created": (self._epoch_ns + self._clock.now_ns()) // 1_000_000_000,
+            "created": int(time.time()),
             "model": self._model,
             "choices": [_choice(result, chat)],
             "usage": {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output},

@@ -59,7 +59,7 @@ class RunWriter:
             self._results: _Results = (
                 ParquetResults(directory, sample, clock)
                 if output_format == "parquet"
-                else JsonlResults(directory, model, clock, is_chat)
+                else JsonlResults(directory, model, is_chat)
             )
             undo.callback(self._results.discard)
             self._requests = ParquetTable(directory / REQUESTS, schema.REQUESTS, REQUESTS_GROUP_ROWS)

@@ -1,10 +1,12 @@
-"""The highest rate that holds. A search over one number; what a trial is and when it holds is the caller's."""
+"""The highest rate that holds an SLO: when one does, and a search that knows rates only."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from cbatch.metrics import ReplaySummary
 
 _WIDEST = 2.0**10
 """How far from the first rate to look, as a factor."""
@@ -37,21 +39,29 @@ def find_capacity(
 
     if not known:
         trial(start)
-    low, high = _bracket(known)
+    low, high = bracket(known)
     while high is None and low is not None and low < start * _WIDEST:
         trial(low * 2)
-        low, high = _bracket(known)
+        low, high = bracket(known)
     while low is None and high is not None and high > start / _WIDEST:
         trial(high / 2)
-        low, high = _bracket(known)
+        low, high = bracket(known)
     while low is not None and high is not None and high > low * (1 + tolerance):
         trial(math.sqrt(low * high))
-        low, high = _bracket(known)
+        low, high = bracket(known)
     return Capacity(low, high)
 
 
-def _bracket(known: dict[float, bool]) -> tuple[float | None, float | None]:
-    """The lowest rate that fails, and the highest below it that holds (noise may make a higher one hold again)."""
+def holds(summary: ReplaySummary, attainment: float) -> bool | None:
+    """Whether that share of the requests met every objective while the queue didn't grow; None without objectives."""
+    if summary.attainment is None:
+        return None
+    saturated = summary.saturation is not None and summary.saturation.saturated
+    return summary.attainment >= attainment and not saturated
+
+
+def bracket(known: Mapping[float, bool]) -> tuple[float | None, float | None]:
+    """The highest rate that holds below the lowest that fails, and the latter; noise may make a higher one hold."""
     failing = min((rate for rate, held in known.items() if not held), default=None)
     holding = [rate for rate, held in known.items() if held and (failing is None or rate < failing)]
     return max(holding, default=None), failing

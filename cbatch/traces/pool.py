@@ -68,7 +68,7 @@ class Pool:
     tokens: Tokens
     """int32[m], ascending, m >= 4."""
     lead: int
-    """1 where the tokeniser itself puts the space before a text's first word, so that the text leaves it out; else 0."""
+    """1 where the tokeniser itself puts the space before the first word, so that a text leaves it out; else 0."""
 
     def text(self, tokens: Iterable[int]) -> str:
         """The text of `tokens`, all of the pool, that tokenises to exactly them."""

@@ -114,7 +114,8 @@ def _mix(z: _Words) -> _Words:
     """The finaliser of SplitMix64, a permutation of 64 bits (Steele, Lea and Flood, OOPSLA 2014; Vigna's constants)."""
     z = (z ^ (z >> np.uint64(30))) * _MIX_1  # wraps at 2**64, as it should
     z = (z ^ (z >> np.uint64(27))) * _MIX_2
-    return z ^ (z >> np.uint64(31))
+    z ^= z >> np.uint64(31)
+    return z
 
 
 def _below(bound: int, z: _Words) -> _Words:
@@ -122,4 +123,5 @@ def _below(bound: int, z: _Words) -> _Words:
 
     Their chances differ by less than bound / 2**32 of themselves.
     """
-    return ((z >> _HALF) * np.uint64(bound)) >> _HALF
+    numbers: _Words = ((z >> _HALF) * np.uint64(bound)) >> _HALF
+    return numbers

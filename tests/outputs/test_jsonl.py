@@ -16,7 +16,7 @@ from tests.metrics.factories import make_fault, make_output, make_ref
 
 
 def open_results(directory: Path) -> JsonlResults:
-    return JsonlResults(directory, "smollm2", VirtualClock(), is_chat=lambda ref: ref.number != 2)
+    return JsonlResults(directory, "smollm2", is_chat=lambda ref: ref.number != 2)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -99,7 +99,7 @@ def test_a_line_is_with_the_system_at_once_and_named_at_the_end(tmp_path: Path) 
 
 
 def test_a_model_whose_file_name_is_not_utf8_is_escaped(tmp_path: Path) -> None:
-    results = JsonlResults(tmp_path, "caf\udce9.gguf", VirtualClock(), is_chat=lambda _: True)
+    results = JsonlResults(tmp_path, "caf\udce9.gguf", is_chat=lambda _: True)
     results.add(Result.of_output(make_ref(1), make_output([1])))
     results.close()
     [line] = read(tmp_path / "results.jsonl")
@@ -158,7 +158,7 @@ def test_is_chat_is_asked_for_each_row(tmp_path: Path) -> None:
         asked.append(ref.number)
         return True
 
-    results = JsonlResults(tmp_path, "m", VirtualClock(), is_chat)
+    results = JsonlResults(tmp_path, "m", is_chat)
     results.add(Result.of_output(make_ref(5), make_output([1])))
     results.close()
     assert asked == [5]

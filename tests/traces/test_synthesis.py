@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,7 +34,7 @@ class Case:
 
     def tokenised(self, prompt: Tokens) -> list[int]:
         text = self.synthesiser.text(prompt)
-        return self.tokenizer.with_bos(self.tokenizer.tokenize(text, parse_special=False)).tolist()
+        return list(map(int, self.tokenizer.with_bos(self.tokenizer.tokenize(text, parse_special=False))))
 
     @property
     def n_bos(self) -> int:

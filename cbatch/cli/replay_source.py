@@ -1,0 +1,194 @@
+"""Where a replay's requests come from, at any rate: a trace, or prompts with an arrival process."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+from cbatch.cli import parts
+from cbatch.cli.replay_options import ReplayOptions
+from cbatch.clock import Clock
+from cbatch.errors import InputError, UsageError
+from cbatch.inputs import read_rows
+from cbatch.llama.encode import Encoder
+from cbatch.llama.model import Model
+from cbatch.llama.tokenizer import Tokenizer
+from cbatch.traces.detect import detect
+from cbatch.traces.formats.format import Format
+from cbatch.traces.formats.own import CBATCH
+from cbatch.traces.jobs import OutputLengths, trace_jobs
+from cbatch.traces.reader import read_trace
+from cbatch.traces.streams import stream
+from cbatch.traces.synthesis import Synthesiser
+from cbatch.traces.trace import SECOND, TraceRequest
+from cbatch.traces.transform import Transforms, speedup
+from cbatch.types import Job, Row, RowFault
+
+PROMPTS = ("prompts", "openai")
+"""Formats that `cbatch run` reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One replay's requests."""
+
+    jobs: Iterator[Job]
+    """In order of arrival, which counts from 0."""
+    total: int | None
+    """Where it is known."""
+    span_s: float | None
+    """From 0 to the last arrival, where that is known."""
+    rate: float | None
+    """Requests per second asked for, by options or by the process that made the trace."""
+
+
+class Source(Protocol):
+    """Can be read once for every rate of a sweep."""
+
+    def load(self, rate: float | None, model: Model, tokenizer: Tokenizer, encoder: Encoder) -> Load:
+        """The requests at `rate` per second (inf: all at once), or at their own times."""
+        ...
+
+    @property
+    def base_rate(self) -> float | None:
+        """Requests per second at their own times."""
+        ...
+
+    @property
+    def needs(self) -> list[int] | None:
+        """KV cells that each request needs; None where that is known only once they are tokens."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """JSON-ready, for run.json."""
+        ...
+
+
+def open_source(options: ReplayOptions, clock: Clock) -> Source:
+    """Raises `InputError` or `UsageError` for what can't be replayed."""
+    if not options.sources:
+        raise UsageError("there is nothing to replay: give a trace, or a file of prompts")
+    first = Path(options.sources[0])
+    form = _trace_format(first) if len(options.sources) == 1 and first.is_file() else None
+    if form is None:
+        return PromptSource(options, clock)
+    if form.name == CBATCH.name:
+        return TraceSource(options, first)
+    raise InputError(f"{first} holds {form.about}: import it first, with cbatch trace import {first} -o trace.parquet")
+
+
+def _trace_format(path: Path) -> Format | None:
+    """What kind of trace a file is; None for prompts, and for what can be told only row by row."""
+    try:
+        form = detect(path)
+    except InputError:
+        if path.suffix in (".jsonl", ".ndjson"):
+            return None
+        raise
+    return None if form.name in PROMPTS else form
+
+
+class TraceSource:
+    """A trace file."""
+
+    def __init__(self, options: ReplayOptions, path: Path) -> None:
+        self._options = options
+        self._file = read_trace(path)
+        self._path = path
+        self._transforms = options.transforms()
+        self._lengths = OutputLengths(options.sampling(), options.natural_lengths)
+        self.changes: Counter[str] = Counter()
+        self._look()
+
+    def _look(self) -> None:
+        """One pass, before any model is loaded: a fault in the file shows now."""
+        self._total, first_ns, self._last_ns = 0, 0, 0
+        cells: list[int | None] = []
+        for request in self._transforms.apply(self._file, self.changes):
+            first_ns = request.arrival_ns if self._total == 0 else first_ns
+            self._total, self._last_ns = self._total + 1, request.arrival_ns
+            cells.append(self._lengths.cells(request))
+        if self._total == 0:
+            raise InputError(f"{self._path} has no requests left to replay: widen --window")
+        known = [count for count in cells if count is not None]
+        self.needs = known if len(known) == self._total else None
+        made_at = self._transforms.apply_to_manifest(self._file.manifest, Counter()).request_rate
+        span_ns = self._last_ns - first_ns
+        self._own_rate = made_at
+        self.base_rate = made_at if made_at is not None or span_ns == 0 else (self._total - 1) * SECOND / span_ns
+
+    def load(self, rate: float | None, model: Model, tokenizer: Tokenizer, encoder: Encoder) -> Load:
+        requests, span_s = self._at(rate)
+        synthesiser = Synthesiser(tokenizer, model.n_vocab, seed=self._options.seed)
+        name = self._path.name
+        jobs = trace_jobs(requests, name, encoder=encoder, synthesise=synthesiser.prompt, lengths=self._lengths)
+        return Load(jobs, self._total, span_s, rate if rate is not None else self._own_rate)
+
+    def _at(self, rate: float | None) -> tuple[Iterator[TraceRequest], float | None]:
+        """The trace's own times, stretched: the process stays what it is."""
+        requests = self._transforms.apply(self._file, Counter())
+        if rate is None:
+            return requests, self._last_ns / 1e9
+        if rate == math.inf:
+            return (replace(request, arrival_ns=0) for request in requests), None
+        if self.base_rate is None:
+            raise UsageError(f"{self._path}: all requests come at once, so there are no times to stretch to a rate")
+        factor = rate / self.base_rate
+        return speedup(requests, factor), self._last_ns / 1e9 / factor
+
+    def describe(self) -> dict[str, Any]:
+        manifest = self._transforms.apply_to_manifest(self._file.manifest, self.changes)
+        return {
+            "trace": str(self._path),
+            "requests": self._total,
+            "made": dict(manifest.source),
+            "request_rate": manifest.request_rate,
+            "transforms": list(manifest.transforms),
+            "changes": {**self._file.manifest.changes, **manifest.changes},
+        }
+
+
+class PromptSource:
+    """Rows as `cbatch run` reads them, given arrival times."""
+
+    base_rate: float | None = None
+    needs: list[int] | None = None
+
+    def __init__(self, options: ReplayOptions, clock: Clock) -> None:
+        if options.transforms() != Transforms(limit=options.limit):
+            raise UsageError("--window, --speedup and --scale-lengths are for traces: prompts have no times or lengths")
+        if options.natural_lengths:
+            raise UsageError("--natural-lengths is for traces: prompts go on until the model stops anyway")
+        if options.request_rate is None and options.rates is None and not options.find_capacity:
+            found = ", ".join(options.sources)
+            raise UsageError(
+                f"{found}: prompts have no arrival times; give --request-rate, such as 2 a second, "
+                "or inf with --max-concurrency for a closed loop"
+            )
+        self._options = options
+        self._clock = clock
+        if "-" in options.sources and options.rates is not None:
+            raise UsageError("standard input can be read once only: give a file for a sweep")
+        self._first = read_rows(options.sources, defaults=options.sampling(), clock=clock)
+
+    def load(self, rate: float | None, model: Model, tokenizer: Tokenizer, encoder: Encoder) -> Load:  # noqa: ARG002
+        assert rate is not None
+        options = self._options
+        rows = read_rows(options.sources, defaults=options.sampling(), clock=self._clock)
+        process = options.process(rate)
+        arrivals = process.arrivals(stream(options.seed, "arrivals"))
+        timed = _timed(islice(rows, options.limit), arrivals)
+        return Load(parts.encode_rows(timed, encoder), None, None, process.rate)
+
+    def describe(self) -> dict[str, Any]:
+        return {"prompts": list(self._options.sources)}
+
+
+def _timed(rows: Iterable[Row | RowFault], arrivals: Iterator[int]) -> Iterator[Row | RowFault]:
+    for row, arrival_ns in zip(rows, arrivals, strict=False):
+        yield replace(row, ref=replace(row.ref, arrival_ns=arrival_ns))
