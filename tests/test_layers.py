@@ -24,7 +24,7 @@ BELOW: dict[str, set[str]] = {
     "llama": BOTTOM | {"engine"},
     "driver": BOTTOM | {"engine", "feed"},
     "replay": BOTTOM | {"engine", "feed", "metrics", "driver"},
-    "report": BOTTOM | {"metrics", "driver", "traces"},
+    "report": BOTTOM | {"metrics", "driver", "replay", "traces"},
     "cli": BOTTOM | {"inputs", "engine", "metrics", "outputs", "feed", "llama", "driver", "replay", "report", "traces"},
 }
 

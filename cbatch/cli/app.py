@@ -13,6 +13,7 @@ from cbatch.cli.doctor import doctor
 from cbatch.cli.models import models
 from cbatch.cli.replay import replay
 from cbatch.cli.run import run
+from cbatch.cli.trace import app as trace
 from cbatch.errors import CbatchError
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(replay)
+app.add_typer(trace, name="trace")
 app.command()(models)
 app.command()(doctor)
 

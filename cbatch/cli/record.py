@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -63,4 +64,5 @@ def describe_context(context: Context) -> dict[str, Any]:
 
 
 def _json_ready(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
+    """JSON has neither paths nor infinity."""
+    return {name: str(v) if isinstance(v, Path) or v == math.inf else v for name, v in values.items()}

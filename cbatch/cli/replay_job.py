@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from itertools import islice
 from pathlib import Path
@@ -74,7 +75,7 @@ class ReplayJob:
         self.encoder = parts.make_encoder(options, model, self.tokenizer)
         self.limit = parts.most_cells(options, model)
         self.control = Control(self._announce)
-        self.notes: list[str] = []
+        self.notes: list[str] = list(_conditions(options))
         self._progress: ReplayProgress | None = None
         self._view: View | None = None
         self._engine: Engine | None = None
@@ -244,7 +245,7 @@ class ReplayJob:
         return {
             "replay": {
                 **self.source.describe(),
-                "requested_rate": None if load.rate == float("inf") else load.rate,
+                "requested_rate": load.rate,
                 "closed_loop": options.closed_loop,
                 "objectives": options.objectives.to_dict(),
             }
@@ -264,6 +265,17 @@ def _shorter(span_s: float | None, duration_s: float | None) -> float | None:
 
 def _ref(job: Job) -> RowRef:
     return job.ref if isinstance(job, RowFault) else job[0]
+
+
+def _conditions(options: ReplayOptions) -> Iterator[str]:
+    """What the figures have to be read with."""
+    limit = options.max_concurrency
+    if options.closed_loop:
+        yield f"closed loop: {limit:,} requests in flight, each arriving when another ends"
+    elif limit is not None:
+        yield f"at most {limit:,} requests in flight: the wait for a place among them counts as slip"
+    elif options.request_rate == math.inf:
+        yield "all requests arrive at once"
 
 
 def _findings(summary: ReplaySummary, outcome: Outcome) -> list[str]:

@@ -52,9 +52,13 @@ class ReplayOptions(JobOptions):
             raise UsageError(f"--grace-period is {self.grace_period:g}: give seconds, 0 or more")
         if not 0 < self.attainment <= 1:
             raise UsageError(f"--attainment is {self.attainment:g}: give a share above 0 and up to 1, such as 0.9")
+        if self.timeline is not None and not self.timeline.absolute().parent.is_dir():
+            raise UsageError(f"--timeline {self.timeline}: there is no folder {self.timeline.parent}")
         self._check_rates()
 
     def _check_rates(self) -> None:
+        if self.request_rate is not None and not self.request_rate > 0:
+            raise UsageError(f"--request-rate is {self.request_rate:g}: give requests per second, or inf")
         several = self.find_capacity or self.rates is not None
         if self.find_capacity and not self.objectives.limits_ns:
             raise UsageError("--find-capacity needs an objective to hold: give --goodput, such as ttft:500")

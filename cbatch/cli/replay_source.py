@@ -44,7 +44,7 @@ class Load:
     span_s: float | None
     """From 0 to the last arrival, where that is known."""
     rate: float | None
-    """Requests per second asked for, by options or by the process that made the trace."""
+    """Requests per second asked for, by options or by the process that made the trace; None if no rate was."""
 
 
 class Source(Protocol):
@@ -73,13 +73,16 @@ def open_source(options: ReplayOptions, clock: Clock) -> Source:
     """Raises `InputError` or `UsageError` for what can't be replayed."""
     if not options.sources:
         raise UsageError("there is nothing to replay: give a trace, or a file of prompts")
-    first = Path(options.sources[0])
-    form = _trace_format(first) if len(options.sources) == 1 and first.is_file() else None
-    if form is None:
+    forms = {path: _trace_format(path) for path in map(Path, options.sources) if path.is_file()}
+    traces = {path: form for path, form in forms.items() if form is not None}
+    if not traces:
         return PromptSource(options, clock)
+    path, form = next(iter(traces.items()))
+    if len(options.sources) > 1:
+        raise UsageError(f"{path} is a trace, and there are {len(options.sources)} inputs: give one trace")
     if form.name == CBATCH.name:
-        return TraceSource(options, first)
-    raise InputError(f"{first} holds {form.about}: import it first, with cbatch trace import {first} -o trace.parquet")
+        return TraceSource(options, path)
+    raise InputError(f"{path} holds {form.about}: import it first, with cbatch trace import {path} -o trace.parquet")
 
 
 def _trace_format(path: Path) -> Format | None:
@@ -127,7 +130,8 @@ class TraceSource:
         synthesiser = Synthesiser(tokenizer, model.n_vocab, seed=self._options.seed)
         name = self._path.name
         jobs = trace_jobs(requests, name, encoder=encoder, synthesise=synthesiser.prompt, lengths=self._lengths)
-        return Load(jobs, self._total, span_s, rate if rate is not None else self._own_rate)
+        asked = self._own_rate if rate is None else None if rate == math.inf else rate
+        return Load(jobs, self._total, span_s, asked)
 
     def _at(self, rate: float | None) -> tuple[Iterator[TraceRequest], float | None]:
         """The trace's own times, stretched: the process stays what it is."""

@@ -67,7 +67,7 @@ def _latency_groups(summary: ReplaySummary, width: int) -> list[Group]:
     missed = _counts((summary.failed, "failed"), (summary.unfinished, "unfinished"))
     if missed:
         sets.append((f"The same with {missed.replace(', ', ' and ')} as infinite", summary.adjusted))
-    if summary.steady is not None:
+    if summary.steady is not None and summary.steady.arrived < summary.arrived:
         sets.append((f"Of {summary.steady.arrived:,} that arrived in steady state", summary.steady.latencies))
     groups: list[Group] = [[_title(title), _latency_table(found, width)] for title, found in sets]
     missing = too_few([distribution for _, found in sets for distribution in found.values()])
@@ -127,7 +127,7 @@ def _time(summary: ReplaySummary) -> str:
 def _rate(summary: ReplaySummary) -> str:
     arrived = f"{significant(summary.realised_rate)} requests/s arrived"
     if summary.requested_rate is None:
-        return f"{arrived}, at the trace's own times"
+        return arrived
     return f"{arrived}, {significant(summary.requested_rate)} asked for"
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from cbatch.metrics import ReplaySummary
 from cbatch.metrics.percentiles import label
+from cbatch.replay import bracket, holds
 from cbatch.report.latencies import milliseconds, objectives_text, significant, too_few
 from cbatch.report.layout import Paths, json_line, print_endings, width_of
 from cbatch.report.text import percent, rate
@@ -18,26 +19,16 @@ Points = Sequence[tuple[float, ReplaySummary]]
 """Requests per second asked for, and what came of it; every rate once."""
 
 
-def holds(summary: ReplaySummary, attainment: float) -> bool | None:
-    """Whether that share of the requests met every objective while the queue didn't grow; None without objectives."""
-    if summary.attainment is None:
-        return None
-    saturated = summary.saturation is not None and summary.saturation.saturated
-    return summary.attainment >= attainment and not saturated
-
-
-def bracket(points: Points, attainment: float) -> tuple[float | None, float | None]:
+def _bracket(points: Points, attainment: float) -> tuple[float | None, float | None]:
     """The highest rate that holds below the lowest that doesn't, and that one; None where there is none."""
     held = {asked: holds(summary, attainment) for asked, summary in points}
-    failing = min((asked for asked, held_here in held.items() if held_here is False), default=None)
-    below = (asked for asked, held_here in held.items() if held_here and (failing is None or asked < failing))
-    return max(below, default=None), failing
+    return bracket({asked: held_here for asked, held_here in held.items() if held_here is not None})
 
 
 def sweep_json(points: Points, attainment: float, paths: Paths, notes: Sequence[str] = ()) -> str:
     """One JSON object in one line: `points` (the fields of `ReplaySummary.to_dict()`, with the `rate` asked for and
     whether it `holds`), ascending, `capacity`, `paths` and `notes`."""
-    highest, failing = bracket(points, attainment)
+    highest, failing = _bracket(points, attainment)
     record = {
         "points": [
             {"rate": asked, "holds": holds(summary, attainment), **summary.to_dict()}
@@ -54,7 +45,7 @@ def print_sweep(
     """A row for each rate, ascending, and the highest that holds; at most 80 columns wide, but for paths."""
     console = console if console is not None else Console()
     width = width_of(console)
-    highest, failing = bracket(points, attainment)
+    highest, failing = _bracket(points, attainment)
     console.print(_table(points, attainment, highest), width=width)
     for line in _footnotes(points):
         console.print(Text(line, style="dim"), width=width)

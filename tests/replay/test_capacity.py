@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbatch.metrics.objectives import parse_objectives
-from cbatch.replay import find_capacity
+from cbatch.replay import bracket, find_capacity, holds
 from tests.replay.virtual import play, poisson
+from tests.report.replays import make_replay
 
 
 @given(st.floats(0.02, 400), st.floats(0.5, 20))
@@ -44,6 +45,20 @@ def test_what_a_sweep_knows_is_not_tried_again() -> None:
 def test_where_all_hold_or_none_there_is_no_other_side() -> None:
     assert find_capacity(lambda _: True, start=1).failing is None
     assert find_capacity(lambda _: False, start=1).rate is None
+
+
+def test_a_rate_above_one_that_failed_does_not_count() -> None:
+    assert bracket({1: True, 2: False, 4: True}) == (1, 2)
+    assert bracket({2: False, 4: True}) == (None, 2)
+    assert bracket({1: True}) == (1, None)
+    assert bracket({}) == (None, None)
+
+
+def test_a_rate_holds_where_enough_requests_meet_the_objectives_and_the_queue_does_not_grow() -> None:
+    assert holds(make_replay(attainment=0.99), 0.99) is True
+    assert holds(make_replay(attainment=0.989), 0.99) is False
+    assert holds(make_replay(attainment=1.0, saturated=True), 0.99) is False
+    assert holds(make_replay(attainment=None), 0.99) is None
 
 
 def share_within(waits: int, utilisation: float) -> float:

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from cbatch.metrics import ReplaySummary
-from cbatch.report.sweep import Points, bracket, holds, print_sweep, sweep_json
+from cbatch.report.sweep import Points, print_sweep, sweep_json
 from tests.report.replays import make_replay
 
 PATHS = {"sweep": "trace.cbatch/sweep.json"}
@@ -76,20 +76,6 @@ def test_without_objectives_nothing_is_judged() -> None:
     assert cells(lines[2])[-3:] == ["412", "-", "-"]
     assert cells(lines[3])[-1] == "saturated"
     assert "ighest rate" not in " ".join(lines)
-
-
-def test_a_saturated_rate_does_not_hold() -> None:
-    assert holds(point(1, 1.0)[1], 0.99) is True
-    assert holds(point(1, 0.989)[1], 0.99) is False
-    assert holds(point(1, 1.0, saturated=True)[1], 0.99) is False
-    assert holds(point(1, None)[1], 0.99) is None
-
-
-def test_a_rate_above_one_that_failed_does_not_count() -> None:
-    assert bracket([point(1, 1.0), point(2, 0.5), point(4, 1.0)], 0.99) == (1, 2)
-    assert bracket([point(2, 0.5), point(4, 1.0)], 0.99) == (None, 2)
-    assert bracket([point(1, 1.0)], 0.99) == (1, None)
-    assert bracket([], 0.99) == (None, None)
 
 
 @pytest.mark.parametrize("attainment", [0.5, 0.99])
