@@ -27,14 +27,11 @@ from cbatch.llama.model import Model
 from cbatch.llama.runner import LlamaRunner
 from cbatch.llama.tokenizer import Tokenizer
 from cbatch.metrics import RunAccumulator, RunSummary
-from cbatch.outputs import RunWriter, check_directory, output_paths, prepare_directory
+from cbatch.outputs import check_directory, output_paths, prepare_directory
 from cbatch.report.progress import Progress
 from cbatch.report.summary import print_summary, summary_json
 from cbatch.report.view import View, run_view
-from cbatch.types import Job, Row, RowFault, RowKind, RowRef
-
-_PATIENCE_S = 2.0
-"""How long a slow input may keep the first rows waiting for company."""
+from cbatch.types import Job, Row, RowFault
 
 
 def run_job(options: RunOptions) -> int:
@@ -81,7 +78,7 @@ class RunJob:
         feed = LookAhead(self.progress.reading(parts.encode_rows(rows, self.encoder)))
         self.control.steer(feed.close, feed.close)
         with closing(self.encoder), closing(feed):
-            window, all_read = feed.first_window(_PATIENCE_S)
+            window, all_read = feed.first_window(parts.PATIENCE_S)
             if self.control.stop_wanted:
                 raise Interrupted("stopped before any row was run; nothing was written")
             limit = parts.most_cells(self.options, self.model)
@@ -110,26 +107,13 @@ class RunJob:
 
     def _drive(self, runner: LlamaRunner, feed: LookAhead, window: list[Job], limit: int) -> Outcome:
         engine = Engine(runner, self.options.scheduler_config())
-        with self._writer(window) as writer:
+        with parts.make_writer(self.options, self.directory, window, self.model, self.encoder, self.clock) as writer:
             driver = Driver(engine, feed, [writer, self.totals, self.progress], max_cells=limit)
             self.control.steer(driver.stop, driver.abort)
             outcome = driver.run()
         if cut := driver.max_tokens_cut:
             self.notes.append(f"{cut:,} rows had their max_tokens cut to what a context of {limit:,} holds")
         return outcome
-
-    def _writer(self, window: list[Job]) -> RunWriter:
-        return RunWriter(
-            self.directory,
-            output_format=self.options.output_format.value,
-            sample=[_ref(job) for job in window],
-            model=self.model.config.path.name,
-            clock=self.clock,
-            is_chat=self._is_chat,
-        )
-
-    def _is_chat(self, ref: RowRef) -> bool:
-        return ref.kind is RowKind.CHAT or (ref.kind is RowKind.PROMPT and self.encoder.templates_prompts)
 
     def _announce(self) -> None:
         self.progress.stopping()
@@ -162,7 +146,3 @@ class RunJob:
             left = f"{total - summary.rows_total:,}" if total is not None else f"at least {read:,}"
             found.append(f"{self.outcome.ending.value} on request: {left} rows are left without a result")
         return found
-
-
-def _ref(job: Job) -> RowRef:
-    return job.ref if isinstance(job, RowFault) else job[0]

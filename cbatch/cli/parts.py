@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from cbatch.cli.options import JobOptions
 from cbatch.cli.parse import parse_cpu_list, parse_template_kwargs
 from cbatch.cli.sizing import cells_wanted, slots_wanted
+from cbatch.clock import Clock
 from cbatch.config import CELLS_PAD, ContextConfig, ModelConfig, padded
 from cbatch.errors import UsageError
 from cbatch.llama import machine
@@ -19,7 +21,11 @@ from cbatch.llama.memory import kv_budget, kv_bytes, kv_bytes_per_cell, within_m
 from cbatch.llama.model import Model
 from cbatch.llama.probe import probe, warning_for
 from cbatch.llama.tokenizer import Tokenizer
-from cbatch.types import Job, Row, RowFault
+from cbatch.outputs import RunWriter
+from cbatch.types import Job, Row, RowFault, RowKind, RowRef
+
+PATIENCE_S = 2.0
+"""How long a slow input may keep the first rows waiting for company."""
 
 
 def check_model(options: JobOptions) -> tuple[ModelConfig, str | None]:
@@ -42,6 +48,24 @@ def make_encoder(options: JobOptions, model: Model, tokenizer: Tokenizer) -> Enc
         system=options.system,
         parse_special=options.parse_special,
         run_seed=options.seed,
+    )
+
+
+def make_writer(
+    options: JobOptions, directory: Path, window: Sequence[Job], model: Model, encoder: Encoder, clock: Clock
+) -> RunWriter:
+    """Writes a job's tables; the look-ahead window decides their columns."""
+
+    def is_chat(ref: RowRef) -> bool:
+        return ref.kind is RowKind.CHAT or (ref.kind is RowKind.PROMPT and encoder.templates_prompts)
+
+    return RunWriter(
+        directory,
+        output_format=options.output_format.value,
+        sample=[job.ref if isinstance(job, RowFault) else job[0] for job in window],
+        model=model.config.path.name,
+        clock=clock,
+        is_chat=is_chat,
     )
 
 

@@ -1,0 +1,216 @@
+"""A model made ready for replays, and the playing of one. Prints no summary and knows no sweep."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from cbatch.cli import parts
+from cbatch.cli.control import Control
+from cbatch.cli.ending import recorded
+from cbatch.cli.record import describe_end, describe_run
+from cbatch.cli.replay_options import ReplayOptions
+from cbatch.cli.replay_source import Load, Source
+from cbatch.cli.sizing import cells_needed
+from cbatch.clock import WallClock
+from cbatch.driver import Ending, Outcome
+from cbatch.engine import Engine
+from cbatch.errors import Interrupted
+from cbatch.feed import LookAhead, PacedArrivals
+from cbatch.llama.model import Model
+from cbatch.llama.runner import LlamaRunner
+from cbatch.llama.tokenizer import Tokenizer
+from cbatch.metrics import ReplayAccumulator, ReplaySummary
+from cbatch.outputs import prepare_directory
+from cbatch.replay import Replay, warm_up
+from cbatch.report.replay_progress import ReplayProgress
+from cbatch.report.timeline import TimelineWriter
+from cbatch.report.view import View, replay_view
+from cbatch.types import Job, Observer, RowFault
+
+WINDOW = 1_000
+"""Requests made ready ahead of their time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A replay that has ended."""
+
+    summary: ReplaySummary
+    outcome: Outcome
+    notes: tuple[str, ...]
+
+
+class Stage:
+    """Everything that several replays share. Close it before the model."""
+
+    def __init__(self, options: ReplayOptions, source: Source, clock: WallClock, model: Model) -> None:
+        self.control = Control(self._announce)
+        self._options = options
+        self._source = source
+        self._clock = clock
+        self._model = model
+        self._tokenizer = Tokenizer(model)
+        self._encoder = parts.make_encoder(options, model, self._tokenizer)
+        self._limit = parts.most_cells(options, model)
+        self._runner: LlamaRunner | None = None
+        self._engine: Engine | None = None
+        self._size_note: str | None = None
+        self._progress: ReplayProgress | None = None
+        self._view: View | None = None
+
+    def close(self) -> None:
+        self._encoder.close()
+        if self._runner is not None:
+            self._runner.close()
+
+    def play(self, directory: Path, rate: float | None, title: str) -> Played:
+        """One replay, written to `directory`. Raises `Interrupted` where it was stopped before it began."""
+        load = self._source.load(rate, self._model, self._tokenizer, self._encoder)
+        with closing(LookAhead(load.jobs, window=WINDOW)) as ahead:
+            self.control.steer(ahead.close, ahead.close)
+            window, all_read = ahead.first_window(parts.PATIENCE_S)
+            runner, engine = self._made(window, all_read=all_read)
+            self._warm_up(engine, window)
+            if self.control.stop_wanted:
+                raise Interrupted("stopped before any request was played; nothing was written")
+            prepare_directory(directory, self._options.force)
+            return self._record(_Act(self._options, load, ahead, window, directory, title), engine, runner)
+
+    def _made(self, window: Sequence[Job], *, all_read: bool) -> tuple[LlamaRunner, Engine]:
+        """One engine for all replays: it knows what they leave in the slots."""
+        if self._runner is None or self._engine is None:
+            self._runner = self._make_runner(window, all_read=all_read)
+            self._engine = Engine(self._runner, self._options.scheduler_config())
+        return self._runner, self._engine
+
+    def _make_runner(self, window: Sequence[Job], *, all_read: bool) -> LlamaRunner:
+        options, known = self._options, self._source.needs
+        needs = cells_needed(window) if known is None else known
+        context, self._size_note = parts.size_for_rows(
+            options, self._model, needs, all_read=all_read or known is not None, limit=self._limit
+        )
+        grows_to = 0 if options.ctx is not None else self._limit
+        return LlamaRunner(self._model, self._tokenizer, context, self._clock, max_cells=grows_to)
+
+    def _warm_up(self, engine: Engine, window: Sequence[Job]) -> None:
+        requests = (job[1] for job in window if not isinstance(job, RowFault))
+        first = islice(requests, self._options.num_warmups)
+        warm_up(engine, first, max_cells=self._limit, wanted=lambda: not self.control.stop_wanted)
+
+    def _record(self, act: _Act, engine: Engine, runner: LlamaRunner) -> Played:
+        """Play between the two writings of run.json."""
+        notes = [*_conditions(self._options), *([] if self._size_note is None else [self._size_note])]
+        told = {"replay": {**self._source.describe(), **act.describe()}}
+        record = {**describe_run(self._options, self._model, runner.context, self._encoder.applied), **told}
+
+        def ending(status: str, error: str | None) -> dict[str, Any]:
+            return describe_end(status, act.totals.summary(), context=runner.context, notes=notes, error=error)
+
+        with recorded(act.directory, record, ending) as end:
+            outcome, cut = self._drive(act, engine)
+            summary = act.totals.summary()
+            notes += _findings(summary, outcome, cut)
+            end(outcome.ending.value)
+        return Played(summary, outcome, tuple(notes))
+
+    def _drive(self, act: _Act, engine: Engine) -> tuple[Outcome, int]:
+        """How it ended, and how many requests had their outputs cut."""
+        feed = PacedArrivals(act.ahead, self._clock, self._options.pacing())
+        progress = act.progress(self._clock, feed)
+        with ExitStack() as stack:
+            view = stack.enter_context(act.view(progress))
+            self._progress, self._view = progress, view
+            writer = parts.make_writer(
+                self._options, act.directory, act.window, self._model, self._encoder, self._clock
+            )
+            observers: list[Observer] = [act.totals, progress, stack.enter_context(writer)]
+            if self._options.timeline is not None:
+                observers.append(stack.enter_context(closing(TimelineWriter(self._options.timeline))))
+            deadline_ns = self._options.deadline_ns()
+            replay = Replay(engine, feed, observers, max_cells=self._limit, deadline_ns=deadline_ns)
+            self.control.steer(replay.driver.stop, replay.driver.abort)
+            self._clock.restart()
+            progress.begin()
+            feed.start()
+            stack.callback(feed.close)
+            return replay.run(), replay.driver.max_tokens_cut
+
+    def _announce(self) -> None:
+        if self._progress is not None:
+            self._progress.stopping()
+        if self._view is not None and not self.control.abort_wanted:
+            self._view.message("stopping: finishing the requests that run (Ctrl-C again stops now)")
+
+
+class _Act:
+    """What one replay is made of beside the engine."""
+
+    def __init__(
+        self,
+        options: ReplayOptions,
+        load: Load,
+        ahead: LookAhead,
+        window: Sequence[Job],
+        directory: Path,
+        title: str,
+    ) -> None:
+        self.options = options
+        self.load = load
+        self.ahead = ahead
+        self.window = window
+        self.directory = directory
+        self.title = title
+        self.totals = ReplayAccumulator(options.objectives, options.percentile_list(), load.rate)
+
+    def describe(self) -> dict[str, Any]:
+        """JSON-ready, for run.json."""
+        return {
+            "requested_rate": self.load.rate,
+            "closed_loop": self.options.closed_loop,
+            "objectives": self.options.objectives.to_dict(),
+        }
+
+    def progress(self, clock: WallClock, feed: PacedArrivals) -> ReplayProgress:
+        options, load = self.options, self.load
+        spans = [None if options.closed_loop else load.span_s, options.duration]
+        return ReplayProgress(
+            clock,
+            objectives=options.objectives,
+            arrived=lambda: feed.num_arrived,
+            total=load.total if options.duration is None else None,
+            span_s=min((seconds for seconds in spans if seconds is not None), default=None),
+        )
+
+    def view(self, progress: ReplayProgress) -> View:
+        is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        return replay_view(progress, self.title, quiet=self.options.quiet, is_terminal=is_terminal)
+
+
+def _conditions(options: ReplayOptions) -> Iterator[str]:
+    """What the figures have to be read with."""
+    limit = options.max_concurrency
+    if options.closed_loop:
+        yield f"closed loop: {limit:,} requests in flight, each arriving when another ends"
+    elif limit is not None:
+        yield f"at most {limit:,} requests in flight: the wait for a place among them counts as slip"
+    elif options.request_rate == math.inf:
+        yield "all requests arrive at once"
+
+
+def _findings(summary: ReplaySummary, outcome: Outcome, cut: int) -> Iterator[str]:
+    """What the user should know of how it went."""
+    if cut:
+        yield f"{cut:,} requests had their outputs cut to what the context holds: raise --ctx, or --scale-lengths"
+    if summary.failed:
+        yield f"{summary.failed:,} requests failed: see error_code and error in the results"
+    if outcome.ending is Ending.TIME_UP:
+        yield f"{summary.unfinished:,} requests were unfinished when the time was up, and were cancelled"
+    elif outcome.ending is not Ending.COMPLETE:
+        yield f"{outcome.ending.value} on request: what had arrived and wasn't running was left out"
