@@ -1,4 +1,4 @@
-"""Offline batch inference on a continuous batcher over llama.cpp, inside one process.
+"""Offline batch inference and load replay on a continuous batcher over llama.cpp, inside one process.
 
     from cbatch import Engine, Request, SamplingParams
     from cbatch.llama.local import LocalModel

@@ -30,8 +30,8 @@ ArrivalKind = Annotated[
     str | None,
     Option(
         metavar="KIND",
-        help="poisson, gamma, constant, or burst: all at once.",
-        show_default="poisson; gamma with --burstiness",
+        help="poisson (gamma with --burstiness), gamma, constant, or burst: all at once.",
+        show_default="poisson",
         rich_help_panel=_ARRIVALS,
     ),
 ]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import typer
 
-from cbatch.cli.text import hang
 from cbatch.errors import OutputError, UsageError
 from cbatch.report.latencies import significant
 from cbatch.report.text import percent
@@ -49,16 +47,12 @@ def _added(requests: Iterable[TraceRequest], writer: TraceWriter) -> Iterator[Tr
 
 def say_written(path: Path, stats: TraceStats, manifest: Manifest, changes: Mapping[str, int]) -> None:
     """A few lines on stdout: the file, its load beside what was asked, its tokens, and what was changed."""
-    typer.echo(hang(f"{name_of(path)}: {stats.num_requests:,} requests{_arrivals(stats, manifest)}", 2))
+    requests = "1 request" if stats.num_requests == 1 else f"{stats.num_requests:,} requests"
+    typer.echo(f"{name_of(path)}: {requests}{_arrivals(stats, manifest)}")
     for line in _tokens(stats):
-        typer.echo(hang(f"  {line}", 2))
+        typer.echo(f"  {line}")
     for reason, count in sorted(changes.items()):
-        typer.echo(hang(f"  changed: {count:,} {reason.replace('_', ' ')}", 2))
-
-
-def changes_since(changes: Counter[str], earlier: Mapping[str, int]) -> Counter[str]:
-    """What was counted beyond `earlier`."""
-    return changes - Counter(earlier)
+        typer.echo(f"  changed: {count:,} {reason.replace('_', ' ')}")
 
 
 def _arrivals(stats: TraceStats, manifest: Manifest) -> str:

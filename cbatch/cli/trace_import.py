@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ import typer
 
 from cbatch.cli.ending import EXIT_ROWS_FAILED
 from cbatch.cli.trace_arrivals import arrival_process
-from cbatch.cli.trace_file import changes_since, check_output, say_written, write_trace
+from cbatch.cli.trace_file import check_output, say_written, write_trace
 from cbatch.cli.trace_source import SourceOptions, manifest_of
 from cbatch.cli.vocabulary import vocabulary
 from cbatch.errors import UsageError
@@ -25,6 +26,9 @@ from cbatch.traces.parse import parse_window
 from cbatch.traces.streams import stream
 from cbatch.traces.trace import Manifest
 from cbatch.traces.transform import Transforms
+
+_ON_TIMES = ("no_times", "quantised_times", "times_go_back")
+"""Findings that say nothing any more where the times are replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +74,7 @@ def import_file(options: ImportOptions) -> int:
             count_tokens=count_tokens,
             on_bad="raise" if options.strict else "skip",
         )
-        manifest = _manifest(options, form, process)
-        return _write(options, imported, manifest, transforms)
+        return _write(options, imported, _origin(options, form, process), transforms)
 
 
 def _write(options: ImportOptions, imported: Imported, origin: Manifest, transforms: Transforms) -> int:
@@ -79,18 +82,21 @@ def _write(options: ImportOptions, imported: Imported, origin: Manifest, transfo
     changes.update(origin.changes)
     manifest = transforms.apply_to_manifest(origin, changes)
     requests = transforms.apply(in_order(imported.requests, changes), changes)
-    if_empty = f"no request of {name_of(options.file)} is left to write: widen --window"
+    fix = "cbatch trace lint says why" if options.window is None else "widen --window"
+    if_empty = f"no request of {name_of(options.file)} is left to write: {fix}"
     stats = write_trace(options.output, requests, manifest, if_empty=if_empty)
+    findings = [finding for finding in imported.findings if options.process() is None or finding.code not in _ON_TIMES]
     typer.echo(name_of(options.file))
-    print_findings(imported.findings)
-    say_written(options.output, stats, manifest, changes_since(changes, origin.changes))
-    return EXIT_ROWS_FAILED if any(finding.level == "error" for finding in imported.findings) else 0
+    print_findings(findings)
+    say_written(options.output, stats, manifest, changes - Counter(origin.changes))
+    return EXIT_ROWS_FAILED if any(finding.level == "error" for finding in findings) else 0
 
 
-def _manifest(options: ImportOptions, form: Format, process: ArrivalProcess | None) -> Manifest:
+def _origin(options: ImportOptions, form: Format, process: ArrivalProcess | None) -> Manifest:
+    """The manifest before the transforms."""
     manifest = manifest_of(options, form)
     if options.model is not None:
-        manifest = replace(manifest, source={**manifest.source, "replies_counted_by": options.model})
+        manifest = replace(manifest, source={**manifest.source, "replies_counted_by": name_of(Path(options.model))})
     if process is None:
         return manifest
     given = [f"{name} {value:g}" for name, value in process.describe().items() if isinstance(value, float)]

@@ -15,7 +15,6 @@ from typing import IO, Any
 
 import typer
 
-from cbatch.cli.text import hang
 from cbatch.cli.trace_file import check_output
 from cbatch.cli.vocabulary import vocabulary
 from cbatch.errors import InputError, OutputError
@@ -45,7 +44,7 @@ def write_prompts(options: PromptsOptions) -> None:
         synthesiser = Synthesiser(tokenizer, model.n_vocab, seed=options.seed)
         with _replacing(options.output) as file:
             written = _write(file, _texts(trace, synthesiser, name_of(options.trace)))
-    typer.echo(hang(f"{name_of(options.output)}: {written:,} prompts for /v1/completions", 2))
+    typer.echo(f"{name_of(options.output)}: {written:,} prompts for /v1/completions")
 
 
 def _texts(trace: Iterable[TraceRequest], synthesiser: Synthesiser, name: str) -> Iterator[tuple[TraceRequest, str]]:

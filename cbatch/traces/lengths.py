@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from cbatch.errors import UsageError
 from cbatch.traces.check import MAX_TOKENS
+from cbatch.traces.formats.containers import name_of
 
 Lengths = npt.NDArray[np.int64]
 MIN_ACCEPTED = 0.01
@@ -143,7 +144,7 @@ class Empirical:
         return self.lengths[rng.integers(0, self.lengths.size, count)]
 
     def describe(self) -> dict[str, Any]:
-        return {"kind": "empirical", "file": str(self.path)}
+        return {"kind": "empirical", "file": name_of(self.path)}
 
     def paired_with(self, other: LengthDistribution) -> bool:
         """Whether row i of both is the same request, so that equal random numbers draw from the joint distribution."""

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbatch.errors import UsageError
+from cbatch.traces.check import MAX_TOKENS
 
 NAMES = {"high": -1, "normal": 0, "low": 1}
 """Lower runs earlier."""
@@ -25,6 +26,9 @@ class PriorityMix:
         values = [priority for priority, _ in self.weights]
         if len(set(values)) < len(values):
             raise UsageError(f"a priority is given twice in {_text(self.weights)}: give each once")
+        for priority in values:
+            if abs(priority) > MAX_TOKENS:
+                raise UsageError(f"a priority is {priority}: give {-MAX_TOKENS} to {MAX_TOKENS}")
         if not all(0 <= weight < math.inf for _, weight in self.weights) or sum(w for _, w in self.weights) <= 0:
             raise UsageError(f"weights are {_text(self.weights)}: give 0 or more for each, not 0 for all")
 

@@ -78,7 +78,7 @@ def window(requests: Iterable[TraceRequest], start_s: float, end_s: float) -> It
     for request in requests:
         if request.arrival_ns >= end_s * SECOND:
             return
-        if request.arrival_ns >= start_ns:
+        if request.arrival_ns >= start_s * SECOND:
             yield replace(request, arrival_ns=request.arrival_ns - start_ns)
 
 

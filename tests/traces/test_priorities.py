@@ -26,6 +26,7 @@ def test_one_priority_alone() -> None:
         (((0, -1.0), (1, 2.0)), "weights are 0:-1,1:2: give 0 or more for each, not 0 for all"),
         (((0, 0.0),), "not 0 for all"),
         (((0, float("nan")),), "weights are 0:nan"),
+        (((2**31, 1.0),), "a priority is 2147483648: give -2147483647 to 2147483647"),
     ],
 )
 def test_what_no_mix_is(weights: tuple[tuple[int, float], ...], message: str) -> None:

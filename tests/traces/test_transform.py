@@ -5,7 +5,7 @@ from itertools import count, islice
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cbatch.errors import UsageError
@@ -89,6 +89,7 @@ def test_the_manifest_tells() -> None:
     assert Transforms(speedup=2).apply_to_manifest(Manifest(), changes).request_rate is None
 
 
+@example([TraceRequest(0, prompt_tokens=1), TraceRequest(1, prompt_tokens=1)], (1e-20, 1.0), None, None, None)
 @given(traces(), st.none() | _windows, st.none() | st.integers(1, 9), st.none() | _factors, st.none() | _factors)
 def test_order_and_counts_hold(
     requests: list[TraceRequest],
