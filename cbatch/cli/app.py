@@ -13,6 +13,7 @@ from cbatch.cli.doctor import doctor
 from cbatch.cli.models import models
 from cbatch.cli.replay import replay
 from cbatch.cli.run import run
+from cbatch.cli.text import drop_stdout
 from cbatch.cli.trace import app as trace
 from cbatch.errors import CbatchError
 
@@ -64,3 +65,7 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+    except OSError as error:  # files are handled where they are named; what is left is standard output
+        drop_stdout()
+        typer.echo(f"cbatch: what was to be printed can't be written: {error.strerror or error}", err=True)
+        sys.exit(1)

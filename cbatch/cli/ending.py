@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import typer
+
+from cbatch.cli.text import drop_stdout
 from cbatch.errors import CbatchError, RunFailed
 from cbatch.outputs import write_run_json
 
@@ -42,8 +43,11 @@ def recorded(
 
 
 def shown(show: Callable[[], None]) -> None:
-    """Call `show`, which prints; a reader that has gone away changes nothing, as the job was fine all the same."""
+    """Call `show`, which prints; where nobody reads or nothing can be written, the job was fine all the same."""
     try:
         show()
     except (BrokenPipeError, SystemExit):  # rich makes one of the other
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what the interpreter flushes at exit
+        drop_stdout()
+    except OSError as error:
+        drop_stdout()
+        typer.echo(f"cbatch: the summary can't be printed: {error.strerror or error}", err=True)

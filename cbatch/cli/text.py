@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import textwrap
@@ -16,7 +17,12 @@ def format_bytes(count: int) -> str:
 
 def hang(line: str, indent: int) -> str:
     """`line`, wrapped in a terminal with `indent` spaces before what follows; whole in a pipe, for grep."""
-    if not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty():
         return line
     width = max(indent + 20, shutil.get_terminal_size().columns)
     return textwrap.fill(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+
+
+def drop_stdout() -> None:
+    """What is still to be printed goes nowhere: the interpreter would try at exit, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -121,7 +121,8 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 def _fields(values: Mapping[str, Any]) -> str:
     """`generated, arrival (poisson, request_rate 4), seed 0`; what is null is left out."""
-    return ", ".join(_field(name, value) for name, value in values.items() if value is not None)
+    ordered = sorted(values.items(), key=lambda field: field[0] != "kind")
+    return ", ".join(_field(name, value) for name, value in ordered if value is not None)
 
 
 def _field(name: str, value: Any) -> str:
