@@ -231,7 +231,9 @@ def test_a_mistake_is_one_message_and_exit_code_2(
 @pytest.mark.parametrize("arguments", [["models"], ["doctor"], ["trace", "show", "traces/poisson.parquet"]])
 def test_a_standard_output_that_takes_nothing_is_told(arguments: list[str]) -> None:
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(command(*arguments), stdout=full, stderr=subprocess.PIPE, cwd=EXAMPLES.parent, check=False)
+        done = subprocess.run(
+            command(*arguments), stdout=full, stderr=subprocess.PIPE, cwd=EXAMPLES.parent, check=False
+        )
     err = done.stderr.decode()
     assert "Traceback" not in err
     assert "No space left on device" in err

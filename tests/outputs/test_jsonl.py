@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from cbatch.clock import VirtualClock
 from cbatch.outputs.files import WriteError
 from cbatch.outputs.jsonl import JsonlResults
 from cbatch.outputs.results import Result
