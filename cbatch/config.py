@@ -17,11 +17,12 @@ PRIORITIES = ("low", "normal", "medium", "high", "realtime")
 MAX_CPUS = 512
 """GGML_MAX_N_THREADS."""
 FLASH_ATTN = ("auto", "on", "off")
+BATCHING = ("continuous", "static", "padded")
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:
-    """Iteration-level batching."""
+    """How sequences share steps."""
 
     max_num_seqs: int = 32
     """Sequences that run at once (slots)."""
@@ -29,8 +30,16 @@ class SchedulerConfig:
     """Token budget of a step: decodes first, the rest is for prompt chunks."""
     prefill_chunk: int | None = None
     """Most prompt tokens of one sequence in a step; None leaves it to the budget."""
+    batching: str = "continuous"
+    """One of `BATCHING`: when waiting sequences may enter slots (`cbatch.engine.admission`)."""
+    static_wait_ns: int = 0
+    """Static and padded: how long the first of a group may wait for others, until there are max_num_seqs."""
 
     def __post_init__(self) -> None:
+        if self.batching not in BATCHING:
+            raise UsageError(f"batching is {self.batching!r}: give one of {', '.join(BATCHING)}")
+        if self.static_wait_ns < 0:
+            raise UsageError(f"static-wait is {self.static_wait_ns / 1e6:g} ms: give 0 or more")
         if not 1 <= self.max_num_seqs <= MAX_SEQS:
             raise UsageError(f"max_num_seqs is {self.max_num_seqs}: give 1 to {MAX_SEQS} (llama.cpp's limit)")
         if self.max_num_batched_tokens < self.max_num_seqs:

@@ -60,6 +60,11 @@ class Driver:
         self.max_tokens_cut = 0
         """Requests whose max_tokens was cut to what the context holds."""
 
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to stop, or to abort."""
+        return self._stopping
+
     def stop(self) -> None:
         """Start no more rows and finish what runs. Any thread may call it."""
         self._stopping = True
@@ -84,9 +89,10 @@ class Driver:
                 self._release()
             if self._time_is_up:
                 self._hand_on(self._engine.cancel_all())
-                return Outcome(Ending.TIME_UP, 0)
+                return Outcome(Ending.STOPPED if self._stopping else Ending.TIME_UP, self._withdrawn)
             if self._engine.has_work:
-                self._step()
+                if not self._step():
+                    self._wait()
             elif self._feed.exhausted and not self._withdrawn:
                 self._feed.check()
                 return Outcome(Ending.COMPLETE, 0)
@@ -95,9 +101,19 @@ class Driver:
             else:
                 self._feed.wait(_POLL_S)
 
+    def _wait(self) -> None:
+        """Until the engine, which has work but nothing to run yet, may go on."""
+        wakes_ns = self._engine.wakes_ns
+        assert wakes_ns is not None
+        left_s = max(0, wakes_ns - self._engine.clock.now_ns()) / 1e9
+        self._feed.wait(min(_POLL_S, left_s), wakes_ns)
+
     @property
     def _time_is_up(self) -> bool:
-        return self._deadline_ns is not None and self._engine.clock.now_ns() >= self._deadline_ns
+        """Whether the deadline has passed and caught something."""
+        if self._deadline_ns is None or self._engine.clock.now_ns() < self._deadline_ns:
+            return False
+        return self._engine.has_work or not self._feed.exhausted
 
     def _withdraw(self) -> None:
         for request_id in self._engine.cancel_waiting():
@@ -120,12 +136,15 @@ class Driver:
         self._refs[request.id] = ref
         self._engine.add(fitted)
 
-    def _step(self) -> None:
-        self._hand_on(self._engine.step())
+    def _step(self) -> bool:
+        """Whether anything was done."""
+        outputs = self._engine.step()
+        self._hand_on(outputs)
         record = self._engine.last_step
         if record is not None:
             for observer in self._observers:
                 observer.step(record, self._engine.view)
+        return bool(outputs) or record is not None
 
     def _hand_on(self, outputs: Iterable[RequestOutput]) -> None:
         for output in outputs:

@@ -209,6 +209,8 @@ class StepRecord:
     failed: int
     decode_seqs: int
     """Sequences that computed one token to extend their output."""
+    padding_seqs: int
+    """Finished sequences that were computed all the same, as padded batches do."""
     prefill_seqs: int
     prefill_tokens: int
     output_tokens: int

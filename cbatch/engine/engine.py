@@ -47,6 +47,11 @@ class Engine:
     def num_running(self) -> int:
         return len(self.scheduler.running)
 
+    @property
+    def wakes_ns(self) -> int | None:
+        """After a step that had nothing to run: when the next one may have, though nothing arrives."""
+        return self.scheduler.wakes_ns
+
     def add(self, request: Request) -> None:
         """Enqueue a request. Raises `ParameterError` if one of that id is still unfinished."""
         if request.id in self._live:
@@ -85,12 +90,14 @@ class Engine:
         load = self.scheduler.load()
         planned = self.clock.now_ns()
         result = self.runner.run(plan)
-        decoding = {work.seq for work in plan.decodes}
+        decoding = {work.seq for work in (*plan.decodes, *plan.padding)}
         self._book(plan, result, decoding)
         computed = self.clock.now_ns()
         finished = self.scheduler.update(plan, result, computed)
         updated = self.clock.now_ns()
         outputs = [self._output(seq) for seq in finished]
+        while self.scheduler.padded:
+            self.runner.finish(self.scheduler.padded.pop())
         scheduling_ns = (planned - start) + (updated - computed)
         self.last_step = self._record(plan, result, load, start, scheduling_ns, len(finished), decoding)
         return outputs
@@ -139,7 +146,7 @@ class Engine:
         finished: int,
         decoding: set[Sequence],
     ) -> StepRecord:
-        kv = self.scheduler.kv
+        kv, padding = self.scheduler.kv, {work.seq for work in plan.padding}
         return StepRecord(
             step=plan.step,
             start_ns=start_ns,
@@ -154,9 +161,10 @@ class Engine:
             finished=finished,
             failed=len(result.failed),
             decode_seqs=len(plan.decodes),
+            padding_seqs=len(plan.padding),
             prefill_seqs=len(plan.prefills),
             prefill_tokens=sum(work.length for work in plan.prefills),
-            output_tokens=len(result.sampled),
+            output_tokens=sum(sampled.seq not in padding for sampled in result.sampled),
             slots_busy=load.running,
             slots_total=self.scheduler.num_slots,
             waiting=load.waiting,

@@ -74,9 +74,10 @@ class FakeRunner:
 
     def _calls(self, plan: StepPlan) -> list[tuple[tuple[Work, ...], tuple[Work, ...]]]:
         """(decodes, prefills) of each call."""
-        if plan.decodes and plan.prefills and self.split_calls:
-            return [(plan.decodes, ()), ((), plan.prefills)]
-        return [(plan.decodes, plan.prefills)]
+        decodes = (*plan.decodes, *plan.padding)
+        if decodes and plan.prefills and self.split_calls:
+            return [(decodes, ()), ((), plan.prefills)]
+        return [(decodes, plan.prefills)]
 
     def _call(self, decodes: tuple[Work, ...], prefills: tuple[Work, ...], result: StepResult) -> None:
         start = self.clock.now_ns()

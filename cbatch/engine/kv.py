@@ -45,6 +45,10 @@ class KVManager:
         self.used += cells - self._used[slot]
         self._used[slot] = cells
 
+    def room(self, slot: int) -> int:
+        """Reserved cells of the slot that aren't filled yet."""
+        return self._reserved[slot] - self._used[slot]
+
     def free(self, slot: int) -> None:
         """Take back everything of `slot`."""
         self.reserved -= self._reserved.pop(slot)

@@ -51,7 +51,9 @@ class Ledger:
         self._prefill_ns += prefill_ns
         self._decode_ns += decode_ns
         for work in call.works:
-            account = self._accounts[work.seq]
+            account = self._accounts.get(work.seq)
+            if account is None:  # padding: it has ended
+                continue
             if work.seq in decoding:
                 account.decode_ns += decode_ns
             else:

@@ -40,6 +40,8 @@ class StepPlan:
     prefills: tuple[Work, ...]
     """Chunks, in the order in which they were admitted."""
     admitted: int = 0
+    padding: tuple[Work, ...] = ()
+    """As `decodes`, for sequences that have finished: padded batches compute them all the same."""
 
     @property
     def empty(self) -> bool:

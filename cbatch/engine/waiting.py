@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from itertools import count
 
 from cbatch.engine.sequence import Sequence
@@ -15,6 +16,8 @@ class WaitingQueue:
         self._heap: list[tuple[int, int, int, Sequence]] = []
         self._order = count()
         self._members: set[Sequence] = set()
+        self._in_turn: deque[Sequence] = deque()
+        """In order of enqueueing; those that have left are dropped when they come to the front."""
 
     def __len__(self) -> int:
         return len(self._members)
@@ -26,6 +29,13 @@ class WaitingQueue:
         request = seq.request
         heapq.heappush(self._heap, (request.priority, request.arrival_ns, next(self._order), seq))
         self._members.add(seq)
+        self._in_turn.append(seq)
+
+    def first_enqueued_ns(self) -> int:
+        """When the sequence that has been here longest was enqueued. Raises IndexError when empty."""
+        while self._in_turn[0] not in self._members:
+            self._in_turn.popleft()
+        return self._in_turn[0].enqueued_ns
 
     def peek(self) -> Sequence | None:
         """The sequence to admit next; None when empty."""

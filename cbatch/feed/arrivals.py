@@ -66,12 +66,15 @@ class Arrivals:
             self._changed.notify_all()
             return jobs
 
-    def wait(self, timeout_s: float) -> None:  # noqa: ARG002  (virtual time passes at once)
-        """Let time pass until the next arrival."""
+    def wait(self, timeout_s: float, until_ns: int | None = None) -> None:  # noqa: ARG002 (virtual time needs none)
+        """Let time pass until the next arrival, or `until_ns` if that is sooner."""
         assert isinstance(self._clock, VirtualClock)
-        job = self._peek()
-        if not self._ready and not self._arrived and job is not None:
-            self._clock.advance(max(0, arrival_of(job) - self._clock.now_ns()))
+        if self._ready:
+            return
+        job = None if self._arrived else self._peek()
+        ends = [at for at in (until_ns, None if job is None else arrival_of(job)) if at is not None]
+        if ends:
+            self._clock.advance(max(0, min(ends) - self._clock.now_ns()))
 
     @property
     def exhausted(self) -> bool:

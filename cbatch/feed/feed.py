@@ -14,8 +14,12 @@ class Feed(Protocol):
         """Up to `limit` jobs that have arrived; never waits."""
         ...
 
-    def wait(self, timeout_s: float) -> None:
-        """Sleep until a job may have arrived, at most that long."""
+    def wait(self, timeout_s: float, until_ns: int | None = None) -> None:
+        """Sleep until a job may have arrived, at most that long.
+
+        `until_ns` says that there is something to do then, whatever comes: the end of the feed is no reason to wake,
+        and virtual time, which needs no `timeout_s`, passes no further.
+        """
         ...
 
     @property

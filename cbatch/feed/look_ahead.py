@@ -65,10 +65,10 @@ class LookAhead:
             self._changed.notify_all()
             return jobs
 
-    def wait(self, timeout_s: float) -> None:
-        """Sleep until a job is ready, the stream has ended, or the time is up."""
+    def wait(self, timeout_s: float, until_ns: int | None = None) -> None:
+        """Sleep until a job is ready or the time is up; without `until_ns` also until the stream has ended."""
         with self._changed:
-            self._changed.wait_for(lambda: self._over or self._ready, timeout=timeout_s)
+            self._changed.wait_for(lambda: self._ready or (until_ns is None and self._over), timeout=timeout_s)
 
     @property
     def num_ready(self) -> int:

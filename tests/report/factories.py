@@ -91,6 +91,7 @@ def make_step(
         finished=finished,
         failed=0,
         decode_seqs=output if decodes is None else decodes,
+        padding_seqs=0,
         prefill_seqs=1 if prefill else 0,
         prefill_tokens=prefill,
         output_tokens=output,
