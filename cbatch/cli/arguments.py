@@ -59,6 +59,17 @@ StopTokenId = Annotated[list[int] | None, Option(help="Token to end at; may be r
 IgnoreEos = Annotated[
     bool, Option("--ignore-eos", help="Go on to max-tokens past the end token.", rich_help_panel=SAMPLING)
 ]
+Batching = Annotated[
+    str,
+    Option(
+        help="continuous: slots are refilled at once. static: a group runs until its slowest ends. "
+        "padded: static, and ended rows are computed on.",
+        rich_help_panel=ENGINE,
+    ),
+]
+StaticWait = Annotated[
+    float, Option(metavar="MS", help="How long a static group waits to be full.", rich_help_panel=ENGINE)
+]
 MaxNumSeqs = Annotated[int, Option(help="Rows that run at once (slots).", rich_help_panel=ENGINE)]
 MaxNumBatchedTokens = Annotated[int, Option(help="Most tokens computed in a step.", rich_help_panel=ENGINE)]
 PrefillChunk = Annotated[int | None, Option(help="Most prompt tokens of a row in a step.", rich_help_panel=ENGINE)]

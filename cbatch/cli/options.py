@@ -71,6 +71,9 @@ class JobOptions:
     main_gpu: int
     tensor_split: str | None
     lora: list[str] | None
+    batching: str = "continuous"
+    static_wait: float = 0.0
+    """Milliseconds."""
 
     def check(self) -> None:
         """Raise for every mistake that can be seen in the options alone."""
@@ -110,7 +113,13 @@ class JobOptions:
         )
 
     def scheduler_config(self) -> SchedulerConfig:
-        return SchedulerConfig(self.max_num_seqs, self.max_num_batched_tokens, self.prefill_chunk)
+        return SchedulerConfig(
+            self.max_num_seqs,
+            self.max_num_batched_tokens,
+            self.prefill_chunk,
+            self.batching,
+            round(self.static_wait * 1e6),
+        )
 
     def context_config(self) -> ContextConfig:
         """Before the rows are known: slots as asked for, cells by `--ctx` or the default."""

@@ -9,99 +9,45 @@ import typer
 from typer import Option
 
 from cbatch.cli import arguments as args
+from cbatch.cli import replay_arguments as own
 from cbatch.cli.options import OutputFormat, Summary
-
-_ARRIVALS, _TRACE, _MEASURE = "Arrivals", "Trace", "Measurement"
 
 
 def replay(
-    inputs: Annotated[
-        list[str],
-        typer.Argument(
-            help="A trace (cbatch trace gen, cbatch trace import), or JSONL files of prompts with --request-rate.",
-            metavar="INPUT",
-        ),
-    ],
-    request_rate: Annotated[
-        float | None,
-        Option(
-            "--request-rate",
-            "-r",
-            help="Requests per second; a trace's own times are stretched to it. inf: all at once.",
-            show_default="the trace's own times",
-            rich_help_panel=_ARRIVALS,
-        ),
-    ] = None,
-    burstiness: Annotated[
-        float | None,
-        Option(
-            help="Shape of gamma gaps for prompts; below 1 is burstier.",
-            show_default="1: Poisson",
-            rich_help_panel=_ARRIVALS,
-        ),
-    ] = None,
-    max_concurrency: Annotated[
-        int | None,
-        Option(help="Most requests in flight; with --request-rate inf a closed loop.", rich_help_panel=_ARRIVALS),
-    ] = None,
-    duration: Annotated[
-        float | None,
-        Option(metavar="SECONDS", help="Play only what arrives in this time.", rich_help_panel=_ARRIVALS),
-    ] = None,
-    grace_period: Annotated[
-        float,
-        Option(
-            metavar="SECONDS",
-            help="After --duration, time for what has arrived to finish; the rest counts as unfinished.",
-            rich_help_panel=_ARRIVALS,
-        ),
-    ] = 30.0,
+    inputs: own.Inputs,
+    request_rate: own.RequestRate = None,
+    burstiness: own.Burstiness = None,
+    max_concurrency: own.MaxConcurrency = None,
+    duration: own.Duration = None,
+    grace_period: own.GracePeriod = 30.0,
     sweep_rate: Annotated[
         str | None,
         Option(
             metavar="START:STOP:STEP",
             help="A replay at each rate: 1:16:2x doubles, 1:16:5 adds, or a list 1,2.5,4.",
-            rich_help_panel=_ARRIVALS,
+            rich_help_panel=own.ARRIVALS,
         ),
     ] = None,
     find_capacity: Annotated[
-        bool, Option("--find-capacity", help="Search the highest rate that holds --goodput.", rich_help_panel=_ARRIVALS)
-    ] = False,
-    natural_lengths: Annotated[
         bool,
-        Option(
-            "--natural-lengths",
-            help="Let the model stop, whatever output lengths the trace has.",
-            rich_help_panel=_TRACE,
-        ),
+        Option("--find-capacity", help="Search the highest rate that holds --goodput.", rich_help_panel=own.ARRIVALS),
     ] = False,
-    window: Annotated[
-        str | None, Option(metavar="START:END", help="Of the trace, in seconds.", rich_help_panel=_TRACE)
-    ] = None,
-    limit: Annotated[int | None, Option(help="At most so many requests.", rich_help_panel=_TRACE)] = None,
-    speedup: Annotated[float | None, Option(help="2 plays twice as fast.", rich_help_panel=_TRACE)] = None,
-    scale_lengths: Annotated[
-        float | None, Option(help="Factor of all prompt and output lengths.", rich_help_panel=_TRACE)
-    ] = None,
-    goodput: Annotated[
-        list[str] | None,
-        Option(
-            metavar="METRIC:MS...",
-            help="Objectives in milliseconds: ttft, tpot, e2e, queue, such as ttft:500 tpot:50.",
-            rich_help_panel=_MEASURE,
-        ),
-    ] = None,
+    natural_lengths: own.NaturalLengths = False,
+    window: own.Window = None,
+    limit: own.Limit = None,
+    speedup: own.Speedup = None,
+    scale_lengths: own.ScaleLengths = None,
+    goodput: own.Goodput = None,
     attainment: Annotated[
-        float, Option(help="Share of requests that has to meet --goodput for a rate to hold.", rich_help_panel=_MEASURE)
+        float,
+        Option(help="Share of requests that has to meet --goodput for a rate to hold.", rich_help_panel=own.MEASURE),
     ] = 0.9,
-    percentiles: Annotated[str, Option(help="Of all latencies.", rich_help_panel=_MEASURE)] = "50,90,99",
-    num_warmups: Annotated[
-        int, Option(help="Requests run before time starts, not counted.", rich_help_panel=_MEASURE)
-    ] = 1,
+    percentiles: Annotated[str, Option(help="Of all latencies.", rich_help_panel=own.MEASURE)] = "50,90,99",
+    num_warmups: own.NumWarmups = 1,
     timeline: Annotated[
         Path | None,
         Option(
-            metavar="FILE.json", help="Write what each slot did when, for ui.perfetto.dev.", rich_help_panel=_MEASURE
+            metavar="FILE.json", help="Write what each slot did when, for ui.perfetto.dev.", rich_help_panel=own.MEASURE
         ),
     ] = None,
     model: args.Model = "smollm2",
@@ -133,6 +79,8 @@ def replay(
     stop_token_id: args.StopTokenId = None,
     ignore_eos: args.IgnoreEos = False,
     max_num_seqs: args.MaxNumSeqs = 32,
+    batching: args.Batching = "continuous",
+    static_wait: args.StaticWait = 0.0,
     max_num_batched_tokens: args.MaxNumBatchedTokens = 512,
     prefill_chunk: args.PrefillChunk = None,
     ctx: args.Ctx = None,

@@ -102,7 +102,7 @@ class _Sweep:
         """Play at a rate."""
         of = None if self._options.find_capacity else len(self._rates)
         title = sweep_title(self._title, rate, len(self._points) + 1, of)
-        played = self._stage.play(self._directory / f"rate-{rate:.4g}", rate, title)
+        played = self._stage.play(self._directory / f"rate-{rate:g}", rate, title)
         if not _to_its_end(played.outcome):
             raise Interrupted("stopped in the middle of a replay")
         self._points.append((rate, played.summary))

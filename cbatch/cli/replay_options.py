@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from cbatch.cli.options import JobOptions
+from cbatch.cli.trace_file import check_output
 from cbatch.errors import UsageError
 from cbatch.feed.arrivals import Pacing
 from cbatch.metrics import Objectives, parse_objectives, parse_percentiles
 from cbatch.replay import parse_rates
 from cbatch.traces.arrivals import ArrivalProcess
+from cbatch.traces.formats.containers import name_of
 from cbatch.traces.parse import parse_window
 from cbatch.traces.transform import Transforms
 
-_OBJECTIVE = re.compile(r"[a-z0-9]+:[0-9.]+")
+_OBJECTIVE = re.compile(r"[A-Za-z0-9]+:[A-Za-z0-9.+-]*")
+"""Also of no number, so that its mistake is told as one of an objective."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,16 +49,23 @@ class ReplayOptions(JobOptions):
 
     def check(self) -> None:
         super().check()
-        self.pacing(), self.transforms(), self.percentile_list(), self.rates
+        for spelled in (self.pacing, self.transforms, self.percentile_list, lambda: self.objectives):
+            spelled()
         if self.num_warmups < 0:
             raise UsageError(f"--num-warmups is {self.num_warmups}: give 0 or more")
         if self.grace_period < 0 or not math.isfinite(self.grace_period):
             raise UsageError(f"--grace-period is {self.grace_period:g}: give seconds, 0 or more")
         if not 0 < self.attainment <= 1:
             raise UsageError(f"--attainment is {self.attainment:g}: give a share above 0 and up to 1, such as 0.9")
-        if self.timeline is not None and not self.timeline.absolute().parent.is_dir():
-            raise UsageError(f"--timeline {self.timeline}: there is no folder {self.timeline.parent}")
+        self._check_timeline()
         self._check_rates()
+
+    def _check_timeline(self) -> None:
+        if self.timeline is None:
+            return
+        if any(os.path.abspath(source) == os.path.abspath(self.timeline) for source in self.sources):
+            raise UsageError(f"--timeline {name_of(self.timeline)} is what is replayed: give another name")
+        check_output(self.timeline, self.force)
 
     def _check_rates(self) -> None:
         if self.request_rate is not None and not self.request_rate > 0:

@@ -100,6 +100,11 @@ class TraceSource:
     """A trace file."""
 
     def __init__(self, options: ReplayOptions, path: Path) -> None:
+        if options.burstiness is not None:
+            raise UsageError(
+                f"--burstiness is for prompts, and {path} has arrival times of its own, which a rate only stretches: "
+                "leave it out, or make another trace with cbatch trace gen --burstiness"
+            )
         self._options = options
         self._file = read_trace(path)
         self._path = path
@@ -117,7 +122,8 @@ class TraceSource:
             self._total, self._last_ns = self._total + 1, request.arrival_ns
             cells.append(self._lengths.cells(request))
         if self._total == 0:
-            raise InputError(f"{self._path} has no requests left to replay: widen --window")
+            fix = "give another trace" if self._transforms.window is None else "widen --window"
+            raise InputError(f"{self._path} has no requests left to replay: {fix}")
         known = [count for count in cells if count is not None]
         self.needs = known if len(known) == self._total else None
         made_at = self._transforms.apply_to_manifest(self._file.manifest, Counter()).request_rate
@@ -164,6 +170,7 @@ class PromptSource:
     needs: list[int] | None = None
 
     def __init__(self, options: ReplayOptions, clock: Clock) -> None:
+        read_rows(options.sources, defaults=options.sampling(), clock=clock)  # raises for what can't be read
         if options.transforms() != Transforms(limit=options.limit):
             raise UsageError("--window, --speedup and --scale-lengths are for traces: prompts have no times or lengths")
         if options.natural_lengths:
@@ -176,9 +183,11 @@ class PromptSource:
             )
         self._options = options
         self._clock = clock
-        if "-" in options.sources and options.rates is not None:
-            raise UsageError("standard input can be read once only: give a file for a sweep")
-        self._first = read_rows(options.sources, defaults=options.sampling(), clock=clock)
+        several = options.find_capacity or options.rates is not None
+        once = next((source for source in options.sources if several and not _rereadable(source)), None)
+        if once is not None:
+            name = "standard input" if once == "-" else once
+            raise UsageError(f"{name} can be read once only: give a file for several replays")
 
     def load(self, rate: float | None, model: Model, tokenizer: Tokenizer, encoder: Encoder) -> Load:  # noqa: ARG002
         assert rate is not None
@@ -191,6 +200,11 @@ class PromptSource:
 
     def describe(self) -> dict[str, Any]:
         return {"prompts": list(self._options.sources)}
+
+
+def _rereadable(source: str) -> bool:
+    """Not so a pipe or a terminal, which is empty the second time."""
+    return source != "-" and not Path(source).is_fifo() and not Path(source).is_char_device()
 
 
 def _timed(rows: Iterable[Row | RowFault], arrivals: Iterator[int]) -> Iterator[Row | RowFault]:

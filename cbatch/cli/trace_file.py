@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -19,8 +20,8 @@ from cbatch.traces.writer import TraceWriter
 
 def check_output(path: Path, force: bool) -> None:
     """Raise `OutputError` where `path` can't become a file, as far as can be told before the work."""
-    if os.path.lexists(path) and not os.path.isfile(path):
-        raise OutputError(f"{name_of(path)} isn't a file: give the name of a file to write")
+    if os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):  # /dev/stdout may lead to a file
+        raise OutputError(f"{name_of(path)} isn't a plain file: give the name of a file to write")
     if os.path.lexists(path) and not force:
         raise OutputError(f"{name_of(path)} exists: give another name, or --force to replace it")
     if not os.path.isdir(path.parent):

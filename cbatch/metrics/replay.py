@@ -47,7 +47,7 @@ class ReplaySummary:
     peak_running: int
     """Most sequences in a step."""
     saturation: Saturation | None
-    """None with few arrivals, or where all come at once."""
+    """None with few arrivals, where all come at once, and in a closed loop, where they come as they are served."""
     slip: Distribution
     """enqueued - arrival, of every request that the engine was told of."""
     latencies: Mapping[str, Distribution]
@@ -96,10 +96,13 @@ class ReplayAccumulator:
         objectives: Objectives | None = None,
         percentiles: Sequence[float] = PERCENTILES,
         requested_rate: float | None = None,
+        *,
+        closed_loop: bool = False,
     ) -> None:
         self._objectives = Objectives() if objectives is None else objectives
         self._percentiles = tuple(percentiles)
         self._requested_rate = requested_rate
+        self._closed_loop = closed_loop
         self._run = RunAccumulator()
         self._requests = RequestTable()
         self._met = 0
@@ -133,7 +136,7 @@ class ReplayAccumulator:
         """The replay so far: of what has ended; requests still in the system aren't known here."""
         run, arrived = self._run.summary(), len(self._requests)
         arrivals = self._requests.column("arrival_ns")
-        queue = saturation(arrivals, self._requests.left_queue_ns)
+        queue = None if self._closed_loop else saturation(arrivals, self._requests.left_queue_ns)
         window = steady_window(arrivals, self._requests.left_system_ns, queue)
         judged = bool(self._objectives.limits_ns)
         return ReplaySummary(

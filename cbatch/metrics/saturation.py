@@ -23,7 +23,7 @@ class Saturation:
     queue_middle: int
     """Requests waiting (arrived, no slot yet) at the middle of the arrivals' span."""
     queue_end: int
-    """Requests waiting at the last arrival."""
+    """Requests waiting when the last one arrives, without those that arrive with it."""
     growth: int
     """queue_end - queue_middle."""
     threshold: float
@@ -49,14 +49,18 @@ def saturation(arrivals_ns: Times, left_ns: Times) -> Saturation | None:
 
     `left_ns` is when each request left the queue: when it got a slot, or ended without one, or +inf. Saturated means
     that after the middle of the arrivals' span the queue still grows, and that it's longer at the last arrival than
-    chance explains. A queue that starts empty and is served exactly as fast as n Poisson arrivals come is then
-    about |N(0, n)| long (heavy traffic: a reflected Brownian motion; Whitt, Stochastic-Process Limits, 2002,
-    chapter 9), so above 2 * sqrt(n) with a probability of 5%; below capacity it's bounded, above it grows with n.
+    chance explains. What comes at the very last moment doesn't count: it has had no time to be served, and a trace on
+    coarse ticks would always end in a queue.
+
+    A queue that starts empty and is served exactly as fast as n Poisson arrivals come is then about |N(0, n)| long
+    (heavy traffic: a reflected Brownian motion; Whitt, Stochastic-Process Limits, 2002, chapter 9), so above
+    2 * sqrt(n) with a probability of 5%; below capacity it's bounded, above it grows with n.
     """
     if arrivals_ns.size < MINIMUM or np.ptp(arrivals_ns) == 0:
         return None
     first, last = arrivals_ns.min(), arrivals_ns.max()
-    middle, end = inside_at(np.array([first + (last - first) / 2, last]), arrivals_ns, left_ns).tolist()
+    middle = int(inside_at(np.array([first + (last - first) / 2]), arrivals_ns, left_ns)[0])
+    end = int(np.count_nonzero((arrivals_ns < last) & (left_ns >= last)))
     threshold = 2 * math.sqrt(arrivals_ns.size)
     saturated = end > threshold and end > middle
     return Saturation(saturated, middle, end, end - middle, threshold, arrivals_ns.size)

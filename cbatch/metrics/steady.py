@@ -62,9 +62,9 @@ def steady_window(arrivals_ns: Times, finished_ns: Times, queue: Saturation | No
     """
     if arrivals_ns.size < MINIMUM:
         return f"steady state needs {MINIMUM} requests, there are {arrivals_ns.size}"
-    if queue is None:
+    if np.ptp(arrivals_ns) == 0:
         return "all requests arrive at once"
-    if queue.saturated:
+    if queue is not None and queue.saturated:
         return "the queue grows to the end"
     times = np.linspace(arrivals_ns.min(), arrivals_ns.max(), SAMPLES)
     batches = inside_at(times, arrivals_ns, finished_ns).reshape(-1, BATCH).mean(axis=1)

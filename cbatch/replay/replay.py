@@ -33,20 +33,28 @@ class Replay:
         self.driver = Driver(engine, feed, [feed, *observers], max_cells=max_cells, deadline_ns=deadline_ns)
 
     def run(self) -> Outcome:
+        """Returns when all is told, or has been stopped. Errors of the feed come after the requests before them."""
         outcome = self.driver.run()
-        if outcome.ending is Ending.TIME_UP:
-            for job in self._feed.unreleased():
-                self._cancel(job)
+        if outcome.ending is not Ending.TIME_UP:
+            return outcome
+        # to read what is left may take long, and no request lasts longer for it
+        ended_ns = self._engine.clock.now_ns()
+        for job in self._feed.unreleased():
+            if self.driver.stopping:
+                return replace(outcome, ending=Ending.STOPPED)
+            self._cancel(job, ended_ns)
+        self._feed.check()
         return outcome
 
-    def _cancel(self, job: Job) -> None:
+    def _cancel(self, job: Job, ended_ns: int) -> None:
         if isinstance(job, RowFault):
             for observer in self._observers:
                 observer.fault(job)
             return
         ref, request = job
-        self._engine.add(request)
-        output = self._engine.cancel(request.id)
+        told_ns = ended_ns if request.enqueued_ns is None else min(request.enqueued_ns, ended_ns)
+        self._engine.add(replace(request, enqueued_ns=told_ns))
+        output = replace(self._engine.cancel(request.id), finished_ns=ended_ns)
         for observer in self._observers:
             observer.finished(ref, output)
 

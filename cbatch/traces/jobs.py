@@ -30,7 +30,8 @@ class OutputLengths:
     def of(self, request: TraceRequest) -> SamplingParams:
         if self.natural or request.output_tokens is None:
             return self.sampling
-        return replace(self.sampling, max_tokens=request.output_tokens, ignore_eos=True)
+        forced = request.output_tokens
+        return replace(self.sampling, max_tokens=forced, ignore_eos=True, stop=(), stop_token_ids=())
 
     def cells(self, request: TraceRequest) -> int | None:
         """KV cells the request fills at most; None where its prompt is a text, whose length is open."""

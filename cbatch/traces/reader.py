@@ -79,7 +79,7 @@ def _opened(path: Path) -> Iterator[Any]:
             f"{path} isn't a Parquet file, or a damaged one ({error}): `cbatch trace import` reads other formats"
         ) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} can't be read: {error}") from error
+        raise InputError(f"{path} can't be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _check_columns(path: Path, schema: pa.Schema) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from cbatch.errors import UsageError
+from cbatch.traces.check import MAX_TOKENS
 from cbatch.traces.trace import SECOND, Manifest, TraceRequest
 
 
@@ -119,6 +120,11 @@ def _scaled(tokens: int | None, factor: float, name: str, changes: Counter[str])
     if tokens is None:
         return None
     scaled = round(tokens * factor)
+    if scaled > MAX_TOKENS:
+        raise UsageError(
+            f"--scale-lengths is {factor:g}, which makes {scaled:.3g} {name} of {tokens:,}: "
+            f"give a factor that leaves {MAX_TOKENS:,} or fewer"
+        )
     if scaled < 1:
         changes[f"{name}_raised_to_1"] += 1
     return max(1, scaled)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 
@@ -101,8 +102,11 @@ def test_mistakes_leave_no_file(out: Path, options: str, message: str) -> None:
 
 def test_outputs_that_can_not_be(tmp_path: Path) -> None:
     call = ("gen", "-r", 1, "--num-requests", 1, "--force", "-o")
-    assert mistake(*call, tmp_path) == f"{tmp_path} isn't a file: give the name of a file to write"
-    assert mistake(*call, "/dev/null") == "/dev/null isn't a file: give the name of a file to write"
+    pipe, link = tmp_path / "pipe", tmp_path / "link.parquet"
+    os.mkfifo(pipe)  # stands for a device, which a test that fails would replace for the whole machine
+    link.symlink_to(tmp_path / "t.parquet")
+    for other in (tmp_path, pipe, link):
+        assert mistake(*call, other) == f"{other} isn't a plain file: give the name of a file to write"
     absent = tmp_path / "absent"
     assert mistake(*call, absent / "t.parquet") == f"there is no folder {absent}: make it, or give another name"
     assert "can't be written: File name too long" in mistake(*call, tmp_path / ("x" * 300))

@@ -204,7 +204,8 @@ def test_the_capacity_is_searched(tiny_model: Path, trace: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing.parquet"], "nothing.parquet"),
+        (["nothing.parquet"], "nothing.parquet can't be read: No such file"),
+        ([EXAMPLES], "is a directory"),
         ([EXAMPLES / "prompts.jsonl"], "prompts have no arrival times; give --request-rate"),
         (["TRACE", "--goodput", "speed:5"], "speed:5"),
         (["TRACE", "ttft:5"], "give it after --goodput"),
@@ -223,7 +224,15 @@ def test_the_capacity_is_searched(tiny_model: Path, trace: Path) -> None:
         (["TRACE", "-r", "0"], "--request-rate"),
         (["TRACE", "-r", "nan"], "--request-rate"),
         (["TRACE", "--burstiness", "2"], "--burstiness"),
+        (["TRACE", "--burstiness", "2", "-r", "5"], "arrival times of its own"),
+        (["-", "-o", "OUT", "--find-capacity", "--goodput", "ttft:5"], "standard input can be read once only"),
         (["TRACE", "--timeline", "no/such/folder/t.json"], "no/such/folder"),
+        (["TRACE", "--timeline", "TRACE", "--force"], "is what is replayed"),
+        (["TRACE", "--timeline", EXAMPLES / "prompts.jsonl"], "exists: give another name, or --force"),
+        (["TRACE", "--timeline", EXAMPLES, "--force"], "isn't a plain file"),
+        (["TRACE", "--goodput", "ttft:5", "tpot:nan"], "'tpot:nan': give milliseconds above 0"),
+        (["TRACE", "--goodput", "ttft:5", "TPOT:5"], "'TPOT:5': give ttft, tpot"),
+        (["TRACE", "--scale-lengths", "1e30"], "which makes 5e+30 output_tokens of 5"),
         (["TRACE", "TRACE"], "one trace"),
     ],
 )

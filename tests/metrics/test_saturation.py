@@ -7,6 +7,7 @@ import pytest
 
 from cbatch.metrics.replay import ReplayAccumulator
 from cbatch.metrics.saturation import Saturation, inside_at, saturation
+from tests.metrics.factories import make_output, make_ref
 from tests.metrics.loads import play, poisson
 
 SEEDS = range(20)
@@ -28,14 +29,32 @@ def test_inside_is_come_and_not_left() -> None:
 def test_a_queue_that_grows_to_the_end() -> None:
     arrivals = np.arange(16)
     found = saturation(arrivals, np.where(arrivals < 4, arrivals, np.inf))
-    assert found == Saturation(True, queue_middle=4, queue_end=12, growth=8, threshold=8, arrivals=16)
-    assert json.loads(json.dumps(found.to_dict()))["queue_end"] == 12
+    assert found == Saturation(True, queue_middle=4, queue_end=11, growth=7, threshold=8, arrivals=16)
+    assert json.loads(json.dumps(found.to_dict()))["queue_end"] == 11
 
 
 def test_the_queue_has_to_be_longer_than_chance_explains() -> None:
     arrivals = np.arange(16)
-    found = saturation(arrivals, np.where(arrivals < 8, arrivals, 100))
-    assert found == Saturation(False, queue_middle=0, queue_end=8, growth=8, threshold=8, arrivals=16)
+    found = saturation(arrivals, np.where(arrivals < 7, arrivals, 100))
+    assert found == Saturation(False, queue_middle=1, queue_end=8, growth=7, threshold=8, arrivals=16)
+
+
+def test_a_last_batch_is_no_queue_yet() -> None:
+    """Ticks of ten requests, each of which gets a slot a moment later."""
+    arrivals = np.repeat([0, 1_000], 10)
+    found = saturation(arrivals, arrivals + 1)
+    assert found == Saturation(False, queue_middle=0, queue_end=0, growth=0, threshold=2 * 20**0.5, arrivals=20)
+
+
+def test_a_closed_loop_has_no_saturation_but_a_steady_state() -> None:
+    """A request comes when another ends, so that the queue is never shorter than what has no slot."""
+    observer = ReplayAccumulator(closed_loop=True)
+    for number in range(100):
+        output = make_output([20 + number], arrival_ns=max(0, number - 60), admitted_ns=10 + number)
+        observer.finished(make_ref(number), output)
+    found = observer.summary()
+    assert found.saturation is None
+    assert found.steady is not None
 
 
 def test_a_long_queue_that_shrinks_is_no_saturation() -> None:
@@ -45,7 +64,7 @@ def test_a_long_queue_that_shrinks_is_no_saturation() -> None:
     found = saturation(arrivals, left)
     assert found is not None
     assert found.queue_end > found.threshold
-    assert (found.growth, found.saturated) == (-5, False)
+    assert (found.growth, found.saturated) == (-4, False)
 
 
 def test_few_arrivals_or_all_at_once_say_nothing() -> None:

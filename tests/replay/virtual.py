@@ -39,9 +39,10 @@ def play(
     until_ns: int | None = None,
     deadline_ns: int | None = None,
     observers: Iterable[Observer] = (),
+    clock: VirtualClock | None = None,
 ) -> tuple[ReplaySummary, Outcome]:
     """Play jobs on `slots` slots, each step at `cost_ns`."""
-    clock = VirtualClock()
+    clock = VirtualClock() if clock is None else clock
     runner = FakeRunner(max_num_seqs=slots, clock=clock, cost_ns=cost_ns, keep_plans=False)
     engine = Engine(runner, SchedulerConfig(slots))
     feed, figures = Arrivals(jobs, clock, Pacing(until_ns=until_ns)), ReplayAccumulator(objectives)

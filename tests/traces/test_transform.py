@@ -5,10 +5,11 @@ from itertools import count, islice
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from cbatch.errors import UsageError
+from cbatch.traces.check import MAX_TOKENS
 from cbatch.traces.trace import SECOND, Manifest, TraceRequest
 from cbatch.traces.transform import Transforms, scale_lengths
 from tests.traces.random_requests import at, traces
@@ -78,6 +79,12 @@ def test_what_scaling_can_not_do_is_counted() -> None:
     }
 
 
+def test_lengths_that_no_trace_holds_are_a_mistake() -> None:
+    scaled = scale_lengths([TraceRequest(0, prompt_tokens=8, output_tokens=2)], 1e30, Counter())
+    with pytest.raises(UsageError, match=r"--scale-lengths is 1e\+30, which makes 2e\+30 output_tokens of 2"):
+        next(scaled)
+
+
 def test_the_manifest_tells() -> None:
     changes = Counter({"x": 1})
     transforms = Transforms((0.5, 60), 100, 2, 0.25)
@@ -98,6 +105,8 @@ def test_order_and_counts_hold(
     speedup: float | None,
     scale: float | None,
 ) -> None:
+    longest = max((max(r.prompt_tokens or 0, r.output_tokens or 0) for r in requests), default=0)
+    assume(scale is None or longest * scale <= MAX_TOKENS)
     changes: Counter[str] = Counter()
     done = list(Transforms(window, limit, speedup, scale).apply(requests, changes))
     arrivals = [r.arrival_ns for r in done]
