@@ -3,6 +3,7 @@
 A file gets its final name only when it's complete and on disk; until then it's a hidden `.name.tmp` beside it.
 """
 
+from cbatch.outputs.comparison import write_comparison
 from cbatch.outputs.directory import check_directory, output_paths, prepare_directory
 from cbatch.outputs.files import WriteError
 from cbatch.outputs.run_json import environment, utc_now, write_run_json
@@ -18,6 +19,7 @@ __all__ = [
     "output_paths",
     "prepare_directory",
     "utc_now",
+    "write_comparison",
     "write_run_json",
     "write_sweep",
 ]

@@ -1,0 +1,105 @@
+"""`cbatch compare`: its options. What they do is in `cbatch.cli.compare_job`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Option
+
+from cbatch.cli import arguments as args
+from cbatch.cli import replay_arguments as own
+from cbatch.cli.options import OutputFormat, Summary
+
+_VARIANTS = "Variants"
+
+
+def compare(
+    inputs: own.Inputs,
+    policies: Annotated[
+        str | None,
+        Option(
+            metavar="NAME,...",
+            help="Of sequential, static, padded, continuous, continuous+chunked; the first is the baseline.",
+            show_default="static,continuous",
+            rich_help_panel=_VARIANTS,
+        ),
+    ] = None,
+    ladder: Annotated[
+        bool, Option("--ladder", help="sequential, static, continuous, continuous+chunked.", rich_help_panel=_VARIANTS)
+    ] = False,
+    variant: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME:KEY=VALUE,...",
+            help="One more, with other options of the engine, such as few:max_num_seqs=8,kv=unified; may be repeated.",
+            rich_help_panel=_VARIANTS,
+        ),
+    ] = None,
+    repeat: Annotated[int, Option(help="Repetitions of each, by turns.", rich_help_panel=_VARIANTS)] = 3,
+    request_rate: own.RequestRate = None,
+    burstiness: own.Burstiness = None,
+    max_concurrency: own.MaxConcurrency = None,
+    duration: own.Duration = None,
+    grace_period: own.GracePeriod = 30.0,
+    natural_lengths: own.NaturalLengths = False,
+    window: own.Window = None,
+    limit: own.Limit = None,
+    speedup: own.Speedup = None,
+    scale_lengths: own.ScaleLengths = None,
+    goodput: own.Goodput = None,
+    num_warmups: own.NumWarmups = 1,
+    model: args.Model = "smollm2",
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", help="Directory to write.", show_default="INPUT.compare", rich_help_panel=args.OUTPUT),
+    ] = None,
+    output_format: args.ResultsFormat = OutputFormat.parquet,
+    force: args.Force = False,
+    summary: args.SummaryForm = Summary.table,
+    quiet: args.Quiet = False,
+    raw: args.Raw = False,
+    system: args.System = None,
+    chat_template: args.ChatTemplate = None,
+    template_kwargs: args.TemplateKwargs = None,
+    parse_special: args.ParseSpecial = False,
+    max_tokens: args.MaxTokens = 256,
+    temperature: args.Temperature = 0.0,
+    top_k: args.TopK = 0,
+    top_p: args.TopP = 1.0,
+    min_p: args.MinP = 0.0,
+    typical_p: args.TypicalP = 1.0,
+    repetition_penalty: args.RepetitionPenalty = 1.0,
+    presence_penalty: args.PresencePenalty = 0.0,
+    frequency_penalty: args.FrequencyPenalty = 0.0,
+    logit_bias: args.LogitBias = None,
+    seed: args.Seed = 0,
+    stop: args.Stop = None,
+    stop_token_id: args.StopTokenId = None,
+    ignore_eos: args.IgnoreEos = False,
+    max_num_seqs: args.MaxNumSeqs = 32,
+    max_num_batched_tokens: args.MaxNumBatchedTokens = 2048,
+    static_wait: args.StaticWait = 0.0,
+    prefill_chunk: args.PrefillChunk = None,
+    ctx: args.Ctx = None,
+    kv: args.Kv = "auto",
+    kv_type: args.KvType = None,
+    flash_attn: args.FlashAttn = None,
+    threads: args.Threads = None,
+    cpu_mask: args.CpuMask = "auto",
+    priority: args.Priority = "normal",
+    ubatch: args.Ubatch = 512,
+    gpu_layers: args.GpuLayers = -1,
+    main_gpu: args.MainGpu = 0,
+    tensor_split: args.TensorSplit = None,
+    lora: args.Lora = None,
+) -> None:
+    """Serve the same requests in several ways, by turns, and say what differs.
+
+    Exit codes: 0 all requests fine, 3 some failed, 1 a replay failed, 2 a mistake in the call, 130 interrupted.
+    """
+    given = dict(locals())
+    from cbatch.cli.compare_job import CompareOptions, run_compare  # loads the native library: not for --help
+
+    raise typer.Exit(run_compare(CompareOptions(**given)))

@@ -1,0 +1,46 @@
+"""What the variants of a comparison spell."""
+
+from __future__ import annotations
+
+import pytest
+
+from cbatch.cli.variants import LADDER, POLICIES, check_names, parse_variant, policies
+from cbatch.errors import UsageError
+
+
+def test_policies_by_name() -> None:
+    static, chunked = policies(["static", "continuous+chunked"])
+    assert static.changes == {"batching": "static"}
+    assert chunked.changes == {"batching": "continuous", "max_num_batched_tokens": 512}
+    assert set(LADDER) <= set(POLICIES)
+
+
+def test_a_variant_changes_options() -> None:
+    few = parse_variant("few:max_num_seqs=8,kv=unified, --prefill-chunk=64")
+    assert (few.name, few.changes) == ("few", {"max_num_seqs": 8, "kv": "unified", "prefill_chunk": 64})
+    assert parse_variant("static:static_wait=50").changes == {"batching": "static", "static_wait": 50.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("few", "NAME:KEY=VALUE"),
+        (":kv=split", "NAME:KEY=VALUE"),
+        ("../a:kv=split", "NAME:KEY=VALUE"),
+        ("a:model=x", "there is no 'model' to vary"),
+        ("a:kv", "kv is ''"),
+        ("a:max_num_seqs=x", "max_num_seqs is 'x'; give a whole number"),
+    ],
+)
+def test_mistakes_name_the_fix(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_variant(text)
+
+
+def test_names_are_distinct_and_several() -> None:
+    with pytest.raises(UsageError, match="only one variant"):
+        check_names(policies(["static"]))
+    with pytest.raises(UsageError, match="two variants are called static"):
+        check_names(policies(["static", "static"]))
+    with pytest.raises(UsageError, match="--policies has 'dynamic'"):
+        policies(["dynamic"])
