@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -55,7 +56,7 @@ class CompareOptions(ReplayOptions):
         if self.repeat < 1:
             raise UsageError(f"--repeat is {self.repeat}: give 1 or more")
         for variant in self.variants:
-            variant.of(self).scheduler_config()
+            ReplayOptions.check(variant.of(self))
 
     @cached_property
     def variants(self) -> list[Variant]:
@@ -67,6 +68,11 @@ class CompareOptions(ReplayOptions):
         found = [*policies([name.strip() for name in names]), *own]
         check_names(found)
         return found
+
+    @property
+    def prompt_rate(self) -> float | None:
+        """An offline job unless a rate is given."""
+        return math.inf if self.request_rate is None else self.request_rate
 
     def directory(self) -> Path:
         if self.output is not None:
@@ -151,7 +157,7 @@ class CompareJob:
                 raise Interrupted("stopped between two replays")
             title = f"cbatch compare  {progress}: {variant.name}  {self._model.config.path.stem}"
             directory = self._directory / variant.name / str(turn)
-            rate = float("inf") if options.request_rate is None and self._is_offline else options.request_rate
+            rate = options.prompt_rate if isinstance(self._source, PromptSource) else options.request_rate
             played = stage.play(directory, rate, title, observers=[collector, self._prompts])
         if played.outcome.ending not in (Ending.COMPLETE, Ending.TIME_UP):
             raise Interrupted("stopped in the middle of a replay")
@@ -160,10 +166,6 @@ class CompareJob:
         if data.summary.saturation is not None and data.summary.saturation.saturated:
             self._notes[f"{variant.name} was saturated: its latencies say how long the run was"] = None
         self._notes.update(dict.fromkeys(f"{variant.name}: {note}" for note in played.notes))
-
-    @property
-    def _is_offline(self) -> bool:
-        return isinstance(self._source, PromptSource)
 
     def _interrupted(self) -> int:
         done = min(len(runs) for runs in self._runs.values())

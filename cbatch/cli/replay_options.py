@@ -97,6 +97,11 @@ class ReplayOptions(JobOptions):
         return None if self.sweep_rate is None else parse_rates(self.sweep_rate)
 
     @property
+    def prompt_rate(self) -> float | None:
+        """Requests per second of what has no times of its own."""
+        return self.request_rate
+
+    @property
     def closed_loop(self) -> bool:
         return self.request_rate == math.inf and self.max_concurrency is not None
 

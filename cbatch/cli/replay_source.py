@@ -175,7 +175,7 @@ class PromptSource:
             raise UsageError("--window, --speedup and --scale-lengths are for traces: prompts have no times or lengths")
         if options.natural_lengths:
             raise UsageError("--natural-lengths is for traces: prompts go on until the model stops anyway")
-        if options.request_rate is None and options.rates is None and not options.find_capacity:
+        if options.prompt_rate is None and options.rates is None and not options.find_capacity:
             found = ", ".join(options.sources)
             raise UsageError(
                 f"{found}: prompts have no arrival times; give --request-rate, such as 2 a second, "

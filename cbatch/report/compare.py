@@ -57,8 +57,8 @@ def comparison_json(
     *,
     repeated: Sequence[Repeatability] = (),
 ) -> str:
-    """One JSON object in one line: `Comparison.to_dict()` with `audits`, `repeatability`, `paths` and `notes`."""
-    outputs = {"audits": [a.to_dict() for a in audits], "repeatability": [r.to_dict() for r in repeated]}
+    """One JSON object in one line: `Comparison.to_dict()` with `audit`, `repeatability`, `paths` and `notes`."""
+    outputs = {"audit": [a.to_dict() for a in audits], "repeatability": [r.to_dict() for r in repeated]}
     return json_line({**comparison.to_dict(), **outputs}, paths, notes)
 
 

@@ -186,6 +186,6 @@ def test_json_is_one_object() -> None:
     record = json.loads(line)
     assert (record["baseline"], record["variants"], record["repeats"]) == ("static", ["static", "continuous"], 3)
     assert record["metrics"][1]["ratio"] == 0.523
-    assert record["audits"][0]["share"] == 0.97
+    assert record["audit"][0]["share"] == 0.97
     assert record["repeatability"] == [{"variant": "static", "repeats": 3, "requests": 100, "same": 98}]
     assert (record["paths"], record["notes"]) == (PATHS, ["a note"])
