@@ -24,8 +24,10 @@ BELOW: dict[str, set[str]] = {
     "llama": BOTTOM | {"engine"},
     "driver": BOTTOM | {"engine", "feed"},
     "replay": BOTTOM | {"engine", "feed", "metrics", "driver"},
+    "pages": BOTTOM | {"metrics", "outputs"},
     "report": BOTTOM | {"metrics", "driver", "replay", "traces"},
-    "cli": BOTTOM | {"inputs", "engine", "metrics", "outputs", "feed", "llama", "driver", "replay", "report", "traces"},
+    "cli": BOTTOM
+    | {"inputs", "engine", "metrics", "outputs", "feed", "llama", "driver", "replay", "report", "traces", "pages"},
 }
 
 

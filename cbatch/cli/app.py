@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from cbatch import __version__
+from cbatch.cli.compare import compare
 from cbatch.cli.doctor import doctor
 from cbatch.cli.models import models
 from cbatch.cli.replay import replay
+from cbatch.cli.report import report
 from cbatch.cli.run import run
 from cbatch.cli.text import drop_stdout
 from cbatch.cli.trace import app as trace
@@ -26,6 +28,8 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(replay)
+app.command()(compare)
+app.command()(report)
 app.add_typer(trace, name="trace")
 app.command()(models)
 app.command()(doctor)
