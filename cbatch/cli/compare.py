@@ -16,7 +16,10 @@ _VARIANTS = "Variants"
 
 
 def compare(
-    inputs: own.Inputs,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(help="A trace, or JSONL files of prompts; none with --preset.", metavar="INPUT"),
+    ] = None,
     policies: Annotated[
         str | None,
         Option(
@@ -37,7 +40,20 @@ def compare(
             rich_help_panel=_VARIANTS,
         ),
     ] = None,
+    preset: Annotated[
+        str | None,
+        Option(
+            metavar="anyscale|orca|seed",
+            help="A published workload, lengths scaled by --scale-lengths (1/4), beside its published figures. "
+            "Of --limit requests a point; orca and seed offer shares of --request-rate, or of the measured capacity.",
+            show_default=False,
+            rich_help_panel=_VARIANTS,
+        ),
+    ] = None,
     repeat: Annotated[int, Option(help="Repetitions of each, by turns.", rich_help_panel=_VARIANTS)] = 3,
+    report: Annotated[
+        bool, Option("--report/--no-report", help="Write report.html.", rich_help_panel=args.OUTPUT)
+    ] = True,
     request_rate: own.RequestRate = None,
     burstiness: own.Burstiness = None,
     max_concurrency: own.MaxConcurrency = None,
@@ -53,7 +69,13 @@ def compare(
     model: args.Model = "smollm2",
     output: Annotated[
         Path | None,
-        Option("--output", "-o", help="Directory to write.", show_default="INPUT.compare", rich_help_panel=args.OUTPUT),
+        Option(
+            "--output",
+            "-o",
+            help="Directory to write.",
+            show_default="INPUT.compare, PRESET.preset",
+            rich_help_panel=args.OUTPUT,
+        ),
     ] = None,
     output_format: args.ResultsFormat = OutputFormat.parquet,
     force: args.Force = False,
@@ -99,7 +121,10 @@ def compare(
 
     Exit codes: 0 all requests fine, 3 some failed, 1 a replay failed, 2 a mistake in the call, 130 interrupted.
     """
-    given = dict(locals())
-    from cbatch.cli.compare_job import CompareOptions, run_compare  # loads the native library: not for --help
+    given = {**locals(), "inputs": inputs or []}
+    from cbatch.cli.compare_job import run_compare  # loads the native library: not for --help
+    from cbatch.cli.compare_options import CompareOptions
+    from cbatch.cli.preset_job import run_preset
 
-    raise typer.Exit(run_compare(CompareOptions(**given)))
+    options = CompareOptions(**given)
+    raise typer.Exit(run_compare(options) if preset is None else run_preset(options))

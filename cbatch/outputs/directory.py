@@ -18,6 +18,7 @@ STEPS = "steps.parquet"
 RUN_JSON = "run.json"
 SWEEP = "sweep.parquet"
 COMPARE_JSON = "compare.json"
+PRESET_JSON = "preset.json"
 
 _PART = f"part-{'[0-9]' * 5}.parquet"
 
@@ -87,7 +88,7 @@ def _own_files(path: Path) -> Iterator[Path]:
     results = path / RESULTS_FOLDER
     yield from results.glob(_PART)
     yield from results.glob(f".{_PART}.tmp")
-    for name in (RESULTS_JSONL, REQUESTS, STEPS, RUN_JSON, SWEEP, COMPARE_JSON):
+    for name in (RESULTS_JSONL, REQUESTS, STEPS, RUN_JSON, SWEEP, COMPARE_JSON, PRESET_JSON):
         for own in (path / name, temporary(path / name)):
             if own.exists() or own.is_symlink():
                 yield own

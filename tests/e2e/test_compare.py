@@ -26,7 +26,7 @@ def trace(tmp_path: Path) -> Path:
 
 def compare(model: Path, *arguments: object) -> dict[str, Any]:
     """A comparison that goes well, as JSON."""
-    ran = cbatch("compare", *arguments, "-m", model, "-q", "--summary", "json", *EXACT)
+    ran = cbatch("compare", *arguments, "-m", model, "-q", "--summary", "json", "--no-report", *EXACT)
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
     assert isinstance(found, dict)
@@ -89,7 +89,9 @@ def test_the_ladder_and_a_variant_of_ones_own(tiny_model: Path, trace: Path) -> 
     for name in ("sequential", "static", "continuous", "continuous+chunked", "few"):
         assert name in ran.out
     assert all(len(line) <= 80 or "trace.parquet" in line for line in ran.out.splitlines())
-    record = run_json(trace.with_name("trace.parquet.compare") / "few" / "1")
+    directory = trace.with_name("trace.parquet.compare")
+    assert "few" in (directory / "report.html").read_text("utf-8")
+    record = run_json(directory / "few" / "1")
     assert record["context"]["kv_mode"] == "unified"
     assert record["context"]["max_num_seqs"] == 2
 

@@ -40,13 +40,15 @@ def play(
     deadline_ns: int | None = None,
     observers: Iterable[Observer] = (),
     clock: VirtualClock | None = None,
+    batching: str = "continuous",
+    max_cells: int = 1000,
 ) -> tuple[ReplaySummary, Outcome]:
     """Play jobs on `slots` slots, each step at `cost_ns`."""
     clock = VirtualClock() if clock is None else clock
     runner = FakeRunner(max_num_seqs=slots, clock=clock, cost_ns=cost_ns, keep_plans=False)
-    engine = Engine(runner, SchedulerConfig(slots))
+    engine = Engine(runner, SchedulerConfig(slots, batching=batching))
     feed, figures = Arrivals(jobs, clock, Pacing(until_ns=until_ns)), ReplayAccumulator(objectives)
-    replay = Replay(engine, feed, [figures, *observers], max_cells=1000, deadline_ns=deadline_ns)
+    replay = Replay(engine, feed, [figures, *observers], max_cells=max_cells, deadline_ns=deadline_ns)
     outcome = replay.run()
     engine.check_integrity()
     return figures.summary(), outcome
