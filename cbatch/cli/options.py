@@ -82,7 +82,7 @@ class JobOptions:
         self.context_config()
         self.model_config(Path(), use_extra_bufts=True)
         parse_template_kwargs(self.template_kwargs)
-        if self.chat_template is not None and not self.chat_template.is_file():
+        if self.chat_template is not None and not os.path.isfile(self.chat_template):
             raise UsageError(f"--chat-template {self.chat_template}: there is no such file")
 
     def sampling(self) -> SamplingParams:

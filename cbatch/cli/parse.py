@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ def parse_loras(values: Sequence[str]) -> tuple[tuple[Path, float], ...]:
 
 def _lora(value: str) -> tuple[Path, float]:
     path, colon, scale = value.rpartition(":")
-    if not colon or Path(value).exists():
+    if not colon or os.path.exists(value):
         return Path(value), 1.0
     try:
         return Path(path), float(scale)

@@ -84,7 +84,7 @@ class _Sweep:
             self._play_all()
         except Interrupted:
             interrupted = True
-            self._notes["stopped on request: the rates below are those that were played to their end"] = None
+            self._notes["stopped on request: the table has the rates that were played to their end"] = None
         finally:
             if self._points:
                 self._report()

@@ -109,7 +109,7 @@ class ReplayOptions(JobOptions):
         """Where to write: as given, or beside the input."""
         if self.output is not None:
             return self.output
-        if len(self.sources) != 1 or not Path(self.sources[0]).is_file():
+        if len(self.sources) != 1 or not os.path.isfile(self.sources[0]):
             raise UsageError("several inputs, globs and pipes have no default output: give -o DIR")
         return Path(self.sources[0] + ".replay")
 
@@ -144,4 +144,4 @@ class ReplayOptions(JobOptions):
 
 
 def _is_objective(word: str) -> bool:
-    return _OBJECTIVE.fullmatch(word) is not None and not Path(word).exists()
+    return _OBJECTIVE.fullmatch(word) is not None and not os.path.exists(word)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -73,7 +74,7 @@ def open_source(options: ReplayOptions, clock: Clock) -> Source:
     """Raises `InputError` or `UsageError` for what can't be replayed."""
     if not options.sources:
         raise UsageError("there is nothing to replay: give a trace, or a file of prompts")
-    forms = {path: _trace_format(path) for path in map(Path, options.sources) if path.is_file()}
+    forms = {path: _trace_format(path) for path in map(Path, options.sources) if os.path.isfile(path)}
     traces = {path: form for path, form in forms.items() if form is not None}
     if not traces:
         return PromptSource(options, clock)
@@ -135,7 +136,14 @@ class TraceSource:
         requests, span_s = self._at(rate)
         synthesiser = Synthesiser(tokenizer, model.n_vocab, seed=self._options.seed)
         name = self._path.name
-        jobs = trace_jobs(requests, name, encoder=encoder, synthesise=synthesiser.prompt, lengths=self._lengths)
+        jobs = trace_jobs(
+            requests,
+            name,
+            encoder=encoder,
+            synthesise=synthesiser.prompt,
+            lengths=self._lengths,
+            most_tokens=parts.most_cells(self._options, model),
+        )
         asked = self._own_rate if rate is None else None if rate == math.inf else rate
         return Load(jobs, self._total, span_s, asked)
 

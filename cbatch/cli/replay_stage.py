@@ -211,7 +211,7 @@ def _conditions(options: ReplayOptions) -> Iterator[str]:
 def _findings(summary: ReplaySummary, outcome: Outcome, cut: int) -> Iterator[str]:
     """What the user should know of how it went."""
     if cut:
-        yield f"{cut:,} requests had their outputs cut to what the context holds: raise --ctx, or --scale-lengths"
+        yield f"{cut:,} requests had their outputs cut to what the context holds: raise --ctx, or lower --scale-lengths"
     if summary.failed:
         yield f"{summary.failed:,} requests failed: see error_code and error in the results"
     if outcome.ending is Ending.TIME_UP:

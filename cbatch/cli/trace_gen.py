@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from cbatch.cli.trace_arrivals import arrival_process
 from cbatch.cli.trace_file import check_output, say_written, write_trace
 from cbatch.errors import UsageError
@@ -67,3 +69,8 @@ def gen_trace(options: GenOptions) -> None:
     if_empty = f"no request arrives within --duration {options.duration}: give a longer one, or a higher --request-rate"
     stats = write_trace(options.output, generate(config, changes), manifest, if_empty=if_empty)
     say_written(options.output, stats, manifest, changes)
+    if options.prefix_share > 0 and not stats.reusable_tokens:
+        typer.echo(
+            "  reuse: none, since no prompt begins with a block of one before it: "
+            "give a larger --prefix-share, a smaller --prefix-block, or a smaller --num-prefixes"
+        )

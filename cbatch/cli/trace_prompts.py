@@ -24,6 +24,9 @@ from cbatch.traces.reader import read_trace
 from cbatch.traces.synthesis import Synthesiser
 from cbatch.traces.trace import TraceRequest
 
+MAX_PROMPT = 10_000_000
+"""Tokens of a prompt to write. A trace may ask for 2**31 - 1, which memory doesn't hold."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptsOptions:
@@ -50,6 +53,11 @@ def write_prompts(options: PromptsOptions) -> None:
 def _texts(trace: Iterable[TraceRequest], synthesiser: Synthesiser, name: str) -> Iterator[tuple[TraceRequest, str]]:
     """Each request with its prompt."""
     for number, request in enumerate(trace, 1):
+        if request.prompt_tokens is not None and request.prompt_tokens > MAX_PROMPT:
+            raise InputError(
+                f"{name}, row {number}: prompt_tokens is {request.prompt_tokens}, more than any model takes: "
+                "make a shorter trace, with cbatch trace import --scale-lengths"
+            )
         text = request.prompt if request.prompt is not None else synthesiser.text(synthesiser.prompt(request, number))
         if not text:
             raise InputError(

@@ -49,7 +49,7 @@ class Model:
             self.loras = [(self._load_lora(path), scale) for path, scale in config.loras]
 
     def _load_lora(self, path: Path) -> Any:
-        if not path.is_file():
+        if not os.path.isfile(path):  # Path raises for some names
             self.close()
             raise ModelError(f"{path}: there is no such LoRA adapter")
         lib.take_errors()

@@ -48,20 +48,28 @@ def trace_jobs(
     encoder: Encodes,
     synthesise: Callable[[TraceRequest, int], Tokens],
     lengths: OutputLengths,
+    most_tokens: int,
 ) -> Iterator[Job]:
     """One job for each request, in order, named by its 1-based number; `name` is the trace's, for messages.
 
-    `synthesise` makes the tokens of a request's prompt from the request and its number.
+    `synthesise` makes the tokens of a request's prompt from the request and its number. One of more than `most_tokens`,
+    which no context takes, isn't made: a trace may ask for 2**31 - 1.
     """
     for number, request in enumerate(requests, 1):
         kind = RowKind.COMPLETION if request.prompt is None else RowKind.PROMPT
         ref = RowRef(number, str(number), f"{name}:{number}", request.arrival_ns, kind, _carried(request))
         sampling = lengths.of(request)
-        if request.prompt is None:
+        if request.prompt_tokens is not None and request.prompt_tokens > most_tokens:
+            yield RowFault(ref, "prompt_too_long", _too_long(request.prompt_tokens, most_tokens))
+        elif request.prompt is None:
             yield ref, encoder.from_tokens(ref, synthesise(request, number), sampling, request.priority)
         else:
             made = encoder.encode(Row(ref, request.prompt, sampling, request.priority))
             yield made if isinstance(made, RowFault) else (ref, made)
+
+
+def _too_long(tokens: int, most: int) -> str:
+    return f"the prompt has {tokens} tokens, and the context holds {most}: give --scale-lengths below 1, or raise --ctx"
 
 
 def _carried(request: TraceRequest) -> dict[str, Any]:

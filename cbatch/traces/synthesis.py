@@ -71,6 +71,7 @@ class Synthesiser:
             return self._bos
         block = request.prefix_block
         assert block is not None, "prefix_ids need a prefix_block"
+        block = min(block, n)  # of a block beyond the prompt, which may be any size, only its beginning is made
         rows = self._blocks.rows(request.prefix_ids[: -(-n // block)], block)
         return np.concatenate([self._bos, rows[0, : block - self._bos.size], rows[1:].ravel()])
 

@@ -100,6 +100,11 @@ def test_mistakes_leave_no_file(out: Path, options: str, message: str) -> None:
     assert list(out.parent.iterdir()) == []
 
 
+def test_prefixes_that_nothing_shares_are_told(out: Path) -> None:
+    lines = trace("gen", "-o", out, "-r", 1, "--num-requests", 3, "--prefix-share", 0.5, "--prefix-block", 128)
+    assert lines.splitlines()[-1].startswith("  reuse: none, since no prompt begins with a block of one before it")
+
+
 def test_outputs_that_can_not_be(tmp_path: Path) -> None:
     call = ("gen", "-r", 1, "--num-requests", 1, "--force", "-o")
     pipe, link = tmp_path / "pipe", tmp_path / "link.parquet"

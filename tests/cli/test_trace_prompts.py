@@ -87,3 +87,12 @@ def test_a_prompt_that_is_the_bos_alone_has_no_text(tmp_path: Path, tiny_model: 
     message = mistake("prompts", path, "-o", out, "-m", tiny_model)
     assert message.startswith(f"{path}, row 2: prompt_tokens is 1, which is the model's BOS alone")
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_prompt_that_memory_does_not_hold(tmp_path: Path, tiny_model: Path) -> None:
+    path = tmp_path / "t.parquet"
+    with TraceWriter(path) as writer:
+        writer.add(TraceRequest(0, prompt_tokens=2**31 - 1))
+    message = mistake("prompts", path, "-o", tmp_path / "p.jsonl", "-m", tiny_model)
+    assert message.startswith(f"{path}, row 1: prompt_tokens is 2147483647, more than any model takes")
+    assert list(tmp_path.iterdir()) == [path]

@@ -206,6 +206,9 @@ def test_the_capacity_is_searched(tiny_model: Path, trace: Path) -> None:
     [
         (["nothing.parquet"], "nothing.parquet can't be read: No such file"),
         ([EXAMPLES], "is a directory"),
+        (["x" * 300], "can't be read: File name too long"),
+        (["TRACE", "--chat-template", "x" * 300], "there is no such file"),
+        (["TRACE", "--lora", "x" * 300 + ":5"], "there is no such LoRA adapter"),
         ([EXAMPLES / "prompts.jsonl"], "prompts have no arrival times; give --request-rate"),
         (["TRACE", "--goodput", "speed:5"], "speed:5"),
         (["TRACE", "ttft:5"], "give it after --goodput"),

@@ -9,6 +9,7 @@ from cbatch.traces.jobs import OutputLengths, trace_jobs
 from cbatch.traces.trace import TraceRequest
 from cbatch.types import Job, Request, Row, RowFault, RowKind, RowRef, Tokens
 
+MOST = 50
 DEFAULTS = SamplingParams(max_tokens=99, stop=("\n",), stop_token_ids=(7,))
 
 
@@ -29,7 +30,10 @@ def jobs(*requests: TraceRequest, natural: bool = False) -> list[Job]:
         return np.full(request.prompt_tokens or 0, number, np.int32)
 
     lengths = OutputLengths(DEFAULTS, natural)
-    return list(trace_jobs(requests, "t.parquet", encoder=Encoder(), synthesise=synthesise, lengths=lengths))
+    made = trace_jobs(
+        requests, "t.parquet", encoder=Encoder(), synthesise=synthesise, lengths=lengths, most_tokens=MOST
+    )
+    return list(made)
 
 
 def test_a_length_becomes_a_prompt_of_its_own_and_forces_its_output() -> None:
@@ -44,6 +48,14 @@ def test_a_length_becomes_a_prompt_of_its_own_and_forces_its_output() -> None:
     assert (first.sampling.stop, first.sampling.stop_token_ids) == ((), ())
     assert (second.priority, second.arrival_ns) == (-1, 9)
     assert (ref.number, ref.id, ref.where, ref.kind) == (2, "2", "t.parquet:2", RowKind.COMPLETION)
+
+
+def test_a_prompt_that_no_context_takes_is_not_made() -> None:
+    longest, fault = jobs(TraceRequest(0, prompt_tokens=MOST), TraceRequest(4, prompt_tokens=2**31 - 1))
+    assert not isinstance(longest, RowFault)
+    assert isinstance(fault, RowFault)
+    assert (fault.code, fault.ref.arrival_ns) == ("prompt_too_long", 4)
+    assert fault.message.startswith("the prompt has 2147483647 tokens, and the context holds 50: give --scale-lengths")
 
 
 def test_a_text_is_encoded_as_a_prompt_and_a_fault_is_handed_on() -> None:

@@ -135,6 +135,11 @@ def test_blocks_are_cut_at_the_length(any_case: Case) -> None:
         assert any_case.prompt(n, (1, 2, 3), 16, number=9).tolist() == whole[:n].tolist()
 
 
+def test_of_a_block_beyond_the_prompt_only_the_beginning_is_made(tiny_case: Case) -> None:
+    short = tiny_case.prompt(5, (7,), 2**31 - 1).tolist()
+    assert short == tiny_case.prompt(64, (7,), 64).tolist()[:5]
+
+
 def test_a_block_does_not_depend_on_its_position(any_case: Case) -> None:
     bos = any_case.n_bos
     first = any_case.prompt(16, (42,), 16)
