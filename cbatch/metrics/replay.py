@@ -16,7 +16,7 @@ from cbatch.metrics.objectives import Objectives
 from cbatch.metrics.percentiles import PERCENTILES, Distribution
 from cbatch.metrics.request import is_completed, itl
 from cbatch.metrics.run import RunAccumulator, RunSummary
-from cbatch.metrics.saturation import Saturation, Times, saturation
+from cbatch.metrics.saturation import Saturation, Times, any_ended_meanwhile, inside_at, saturation
 from cbatch.metrics.steady import SteadyState, mean_inside, steady_state, steady_window
 from cbatch.metrics.steps import per_second, ratio
 from cbatch.metrics.table import RequestTable, present
@@ -43,7 +43,7 @@ class ReplaySummary:
     unfinished: int
     """Cancelled, because the replay ended first."""
     peak_waiting: int
-    """Most requests without a slot in the engine during a step."""
+    """Most requests that had arrived and had no slot yet, at any arrival."""
     peak_running: int
     """Most sequences in a step."""
     saturation: Saturation | None
@@ -109,7 +109,6 @@ class ReplayAccumulator:
         self._gaps_ns = array("q")
         self._parts_ns = [0] * len(Attribution._fields)
         self._step_start_ns, self._step_end_ns, self._step_tokens = array("q"), array("q"), array("q")
-        self._peak_waiting = 0
         self._peak_running = 0
 
     def step(self, record: StepRecord, view: Callable[[], EngineView]) -> None:
@@ -117,7 +116,6 @@ class ReplayAccumulator:
         self._step_start_ns.append(record.start_ns)
         self._step_end_ns.append(record.end_ns)
         self._step_tokens.append(record.output_tokens)
-        self._peak_waiting = max(self._peak_waiting, record.waiting)
         self._peak_running = max(self._peak_running, record.slots_busy)
 
     def finished(self, ref: RowRef, output: RequestOutput) -> None:
@@ -136,8 +134,10 @@ class ReplayAccumulator:
         """The replay so far: of what has ended; requests still in the system aren't known here."""
         run, arrived = self._run.summary(), len(self._requests)
         arrivals = self._requests.column("arrival_ns")
-        queue = None if self._closed_loop else saturation(arrivals, self._requests.left_queue_ns)
-        window = steady_window(arrivals, self._requests.left_system_ns, queue)
+        waited, ended = self._requests.left_queue_ns, self._requests.left_system_ns
+        judged_queue = not self._closed_loop and any_ended_meanwhile(arrivals, ended)
+        queue = saturation(arrivals, waited) if judged_queue else None
+        window = steady_window(arrivals, ended, queue)
         judged = bool(self._objectives.limits_ns)
         return ReplaySummary(
             run=run,
@@ -147,7 +147,7 @@ class ReplayAccumulator:
             completed=run.rows_ok,
             failed=run.rows_failed,
             unfinished=run.rows_cancelled,
-            peak_waiting=self._peak_waiting,
+            peak_waiting=int(inside_at(arrivals, arrivals, waited).max(initial=0)),
             peak_running=self._peak_running,
             saturation=queue,
             slip=Distribution.of(present(self._requests.column("slip_ns")), self._percentiles),

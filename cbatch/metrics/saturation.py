@@ -44,6 +44,11 @@ def inside_at(times: Times, came: Times, left: Times) -> npt.NDArray[np.int64]:
     return np.searchsorted(np.sort(came), times, "right") - np.searchsorted(np.sort(left), times, "right")
 
 
+def any_ended_meanwhile(arrivals_ns: Times, ended_ns: Times) -> bool:
+    """Whether any request ended while others still came: before that, nothing says how fast they are served."""
+    return arrivals_ns.size > 0 and bool(np.any((ended_ns < arrivals_ns.max()) & (ended_ns > arrivals_ns)))
+
+
 def saturation(arrivals_ns: Times, left_ns: Times) -> Saturation | None:
     """Whether the queue grew to the end; None under 10 arrivals, or where all arrive at once.
 

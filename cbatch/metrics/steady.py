@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbatch.metrics.percentiles import Distribution
-from cbatch.metrics.saturation import MINIMUM, Saturation, Times, inside_at
+from cbatch.metrics.saturation import MINIMUM, Saturation, Times, any_ended_meanwhile, inside_at
 from cbatch.metrics.table import RequestTable, present
 
 SAMPLES = 1_000
@@ -66,6 +66,8 @@ def steady_window(arrivals_ns: Times, finished_ns: Times, queue: Saturation | No
         return "all requests arrive at once"
     if queue is not None and queue.saturated:
         return "the queue grows to the end"
+    if not any_ended_meanwhile(arrivals_ns, finished_ns):
+        return "the last request came before any had ended"
     times = np.linspace(arrivals_ns.min(), arrivals_ns.max(), SAMPLES)
     batches = inside_at(times, arrivals_ns, finished_ns).reshape(-1, BATCH).mean(axis=1)
     return int(times[BATCH * mser(batches)]), int(times[-1])

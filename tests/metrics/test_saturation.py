@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cbatch.metrics.replay import ReplayAccumulator
-from cbatch.metrics.saturation import Saturation, inside_at, saturation
+from cbatch.metrics.saturation import Saturation, any_ended_meanwhile, inside_at, saturation
 from tests.metrics.factories import make_output, make_ref
 from tests.metrics.loads import play, poisson
 
@@ -89,3 +89,11 @@ def test_a_long_replay_is_judged_near_capacity() -> None:
     assert not judge(0.8, 3000, seed=0)
     assert not judge(0.9, 3000, seed=0)
     assert judge(1.1, 3000, seed=0)
+
+
+def test_a_trace_shorter_than_its_first_request_says_nothing() -> None:
+    arrivals = np.array([0, 1, 2])
+    assert not any_ended_meanwhile(arrivals, np.array([2, 9, 9]))
+    assert any_ended_meanwhile(arrivals, np.array([1, 9, 9]))
+    assert not any_ended_meanwhile(arrivals, np.array([0, 9, 9]))  # a row that couldn't be run ends as it comes
+    assert not any_ended_meanwhile(np.array([]), np.array([]))

@@ -53,6 +53,7 @@ def test_why_there_is_no_window() -> None:
     few, many, at_once = np.arange(9), np.arange(100), np.zeros(100)
     assert steady_window(few, few, None) == "steady state needs 10 requests, there are 9"
     assert steady_window(at_once, at_once, saturation(at_once, at_once)) == "all requests arrive at once"
+    assert steady_window(many, many + 100, None) == "the last request came before any had ended"
     growing = np.full(100, np.inf)
     assert steady_window(many, growing, saturation(many, growing)) == "the queue grows to the end"
 
