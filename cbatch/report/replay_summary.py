@@ -143,7 +143,7 @@ def _load(summary: ReplaySummary) -> str:
 def _queue(summary: ReplaySummary) -> str:
     found = summary.saturation
     if found is None:
-        return "can't be judged: few arrivals, none over before the last, or a closed loop"
+        return "can't be judged: too few, too short, all at once, or a closed loop"
     verdict = "saturated" if found.saturated else "not saturated"
     return f"{verdict}: {found.queue_middle:,} waiting halfway, {found.queue_end:,} at the last arrival"
 

@@ -84,7 +84,7 @@ def test_what_can_not_be_told() -> None:
         make_replay(42, saturated=None, requested_rate=None, realised_rate=None, goodput_rps=None, attainment=None)
     )
     assert "rate      - requests/s arrived" in text
-    assert "can't be judged: few arrivals, none over before the last, or a closed loop" in text
+    assert "can't be judged: too few, too short, all at once, or a closed loop" in text
     assert "goodput" not in text
     assert text.count("- stands for too few: p99 needs 100 values.") == 1
 
