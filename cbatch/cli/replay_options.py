@@ -14,6 +14,7 @@ from cbatch.cli.trace_file import check_output
 from cbatch.errors import UsageError
 from cbatch.feed.arrivals import Pacing
 from cbatch.metrics import Objectives, parse_objectives, parse_percentiles
+from cbatch.outputs.directory import REQUESTS, RESULTS_FOLDER, RESULTS_JSONL, RUN_JSON, STEPS
 from cbatch.replay import parse_rates
 from cbatch.traces.arrivals import ArrivalProcess
 from cbatch.traces.formats.containers import name_of
@@ -65,7 +66,10 @@ class ReplayOptions(JobOptions):
             return
         if any(os.path.abspath(source) == os.path.abspath(self.timeline) for source in self.sources):
             raise UsageError(f"--timeline {name_of(self.timeline)} is what is replayed: give another name")
-        check_output(self.timeline, self.force)
+        if self.output is None or self.timeline.absolute().parent != self.output.absolute():
+            check_output(self.timeline, self.force)
+        elif self.timeline.name in (REQUESTS, STEPS, RUN_JSON, RESULTS_JSONL, RESULTS_FOLDER):
+            raise UsageError(f"--timeline {name_of(self.timeline)}: the replay writes a file of that name itself")
 
     def _check_rates(self) -> None:
         if self.request_rate is not None and not self.request_rate > 0:

@@ -172,6 +172,17 @@ def test_a_timeline_is_written(tiny_model: Path, trace: Path) -> None:
     assert names == {str(n): 1 for n in range(1, 21)}
 
 
+def test_a_timeline_may_lie_in_the_output_directory(tiny_model: Path, trace: Path) -> None:
+    out = trace.with_name("new")
+    replay(tiny_model, trace, "-o", out, "--timeline", out / "timeline.json")
+    assert json.loads((out / "timeline.json").read_text("utf-8"))["traceEvents"]
+    ran = cbatch(
+        "replay", trace, "-m", tiny_model, "-o", trace.with_name("o"), "--timeline", trace.with_name("o") / "run.json"
+    )
+    assert ran.code == 2
+    assert "writes a file of that name itself" in ran.err
+
+
 def test_a_sweep_has_a_table_and_a_directory_for_each_rate(tiny_model: Path, trace: Path) -> None:
     out = trace.with_name("sweep")
     ran = cbatch(
