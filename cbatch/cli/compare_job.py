@@ -12,6 +12,7 @@ import numpy as np
 import typer
 
 from cbatch.cli import parts
+from cbatch.cli.compare_notes import machine_notes
 from cbatch.cli.compare_options import CompareOptions
 from cbatch.cli.ending import EXIT_INTERRUPTED, EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, shown
 from cbatch.cli.interrupts import Interrupts
@@ -154,7 +155,7 @@ class CompareJob:
         baseline = self._options.variants[0].name
         comparison = compare(self.runs, baseline, seed=self._options.seed)
         audits, again = self._audits(baseline)
-        told = [*self._notes, *notes]
+        told = [*self._notes, *machine_notes(comparison, self.runs), *notes]
         written = write_comparison(self._directory, comparison, audits, again, told)
         return Compared(comparison, audits, again, told, written)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from cbatch.metrics.bound import StepCosts
 from cbatch.metrics.objectives import Objectives
 from cbatch.metrics.replay import ReplayAccumulator, ReplaySummary
 from cbatch.metrics.request import is_completed, itl
@@ -37,6 +38,7 @@ class RunData:
     """Steps x slots - busy slot-steps."""
     outputs: Mapping[str, Tokens]
     """Token ids of completed requests, by request id."""
+    costs: StepCosts
 
     def metric(self, name: str, rows: npt.NDArray[np.int64]) -> Column:
         """A column for the given row numbers, NaN for what isn't there or hasn't completed."""
@@ -60,9 +62,11 @@ class RunCollector:
         self._max_itl_ns = array("d")
         self._idle_slot_steps = 0
         self._outputs: dict[str, Tokens] = {}
+        self._costs = StepCosts()
 
     def step(self, record: StepRecord, view: Callable[[], EngineView]) -> None:
         self._replay.step(record, view)
+        self._costs.add(record)
         self._idle_slot_steps += record.slots_total - record.slots_busy
 
     def finished(self, ref: RowRef, output: RequestOutput) -> None:
@@ -95,4 +99,5 @@ class RunCollector:
             columns={name: column[order] for name, column in columns.items()},
             idle_slot_steps=self._idle_slot_steps,
             outputs=dict(self._outputs),
+            costs=self._costs,
         )

@@ -1,0 +1,58 @@
+"""What a comparison says of this machine, in words: who led, how near the best, and why. Computes nothing new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+
+from cbatch.metrics import Comparison, RunData
+from cbatch.metrics.bound import StepCosts, bound, merged
+from cbatch.metrics.compare import Row
+
+_LEADS = {"output_throughput": "throughput", "goodput": "goodput", "ttft_mean": "mean TTFT", "e2e_mean": "mean e2e"}
+
+Runs = Mapping[str, Sequence[RunData]]
+
+
+def machine_notes(comparison: Comparison, runs: Runs) -> Iterator[str]:
+    """Sentences for the summary and the report."""
+    costs = merged(run.costs for several in runs.values() for run in several)
+    yield from _leaders(comparison)
+    yield from _bounds(runs, costs)
+    yield from _batch_worth(costs)
+
+
+def _leaders(comparison: Comparison) -> Iterator[str]:
+    """Whoever has the best median; not whether that's more than chance, which the intervals say."""
+    best = []
+    for key, title in _LEADS.items():
+        rows = [row for row in comparison.rows if row.key == key and row.median is not None]
+        if len(rows) == len(comparison.variants) and len({row.median for row in rows}) > 1:
+            best.append(f"{title} {_leader(rows)}")
+    if best:
+        yield f"best median on this machine at this load: {', '.join(best)}"
+
+
+def _leader(rows: Sequence[Row]) -> str:
+    return sorted(rows, key=lambda row: row.median or 0.0, reverse=rows[0].metric.better == "higher")[0].variant
+
+
+def _bounds(runs: Runs, costs: StepCosts) -> Iterator[str]:
+    reached = []
+    for name, several in runs.items():
+        found = bound(several[0].summary, costs)
+        span = median(run.summary.run.duration_ns for run in several)
+        if found is not None and span > 0:
+            reached.append(f"{name} {found.shortest_ns / span:.0%}")
+    if reached:
+        yield f"of the best throughput that the costs of steps allow here: {', '.join(reached)}"
+
+
+def _batch_worth(costs: StepCosts) -> Iterator[str]:
+    steps = costs.decode_steps_ns
+    if 1 in steps and (most := max(steps)) > 1:
+        longer = steps[most] / steps[1]
+        yield (
+            f"a decode step of {most} sequences takes {longer:.1f} times one of 1 here, so it decodes "
+            f"{most / longer:.1f} times as many tokens a second: that is what batching can be worth"
+        )

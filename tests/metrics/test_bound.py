@@ -1,0 +1,68 @@
+"""The best that step costs allow, on small numbers and against what really happens."""
+
+from __future__ import annotations
+
+import pytest
+
+from cbatch.metrics import RunCollector
+from cbatch.metrics.bound import Bound, StepCosts, bound, merged
+from tests.metrics.factories import make_step
+from tests.metrics.loads import play, poisson
+
+
+def costs(*steps: dict[str, int]) -> StepCosts:
+    found = StepCosts()
+    for step in steps:
+        found.add(make_step(**step))
+    return found
+
+
+def test_the_cheapest_token_counts() -> None:
+    found = costs(
+        *[{"decode_seqs": 1, "decode_call_ns": 10}] * 3,
+        *[{"decode_seqs": 4, "decode_call_ns": 20}] * 3,
+        {"decode_seqs": 8, "decode_call_ns": 8},  # seen once: not believed
+        *[{"prefill_tokens": 8, "prefill_call_ns": 16, "prefill_seqs": 1}] * 3,
+        *[{"prefill_tokens": 64, "prefill_call_ns": 64, "prefill_seqs": 1}] * 3,
+    )
+    assert (found.decode_ns, found.prefill_ns) == (5, 1)
+
+
+def test_what_was_seen_seldom_is_better_than_nothing() -> None:
+    found = costs({"decode_seqs": 2, "decode_call_ns": 10}, {"prefill_tokens": 4, "prefill_call_ns": 12})
+    assert (found.decode_ns, found.prefill_ns) == (5, 3)
+
+
+def test_idle_slots_that_were_computed_are_tokens_too_and_mixed_calls_are_shared_by_tokens() -> None:
+    assert costs({"decode_seqs": 1, "padding_seqs": 3, "decode_call_ns": 8}).decode_ns == 2
+    mixed = costs({"decode_seqs": 1, "prefill_tokens": 3, "mixed_call_ns": 8})
+    assert (mixed.decode_ns, mixed.prefill_ns) == (2, 2)
+
+
+def test_costs_of_several_runs_are_believed_together() -> None:
+    one = costs({"decode_seqs": 2, "decode_call_ns": 4})
+    often = costs(*[{"decode_seqs": 1, "decode_call_ns": 9}] * 3)
+    assert merged([one, often]).decode_ns == 9
+    assert merged([one, one, one, often]).decode_ns == 2
+
+
+def test_the_bound_is_the_longer_of_work_and_arrivals() -> None:
+    assert Bound(work_ns=5, arrivals_ns=3).shortest_ns == 5
+    assert Bound(work_ns=3, arrivals_ns=5).shortest_ns == 5
+
+
+@pytest.mark.parametrize("utilisation", [0.3, 0.9, 3.0])
+def test_no_run_beats_its_bound(utilisation: float) -> None:
+    collector = RunCollector()
+    play(poisson(utilisation, 200, seed=0, slots=4, steps=5), collector, slots=4, steps=5)
+    data = collector.data()
+    found = bound(data.summary, data.costs)
+    assert found is not None
+    share = found.shortest_ns / data.summary.run.duration_ns
+    assert share <= 1
+    if utilisation >= 3:
+        assert share > 0.5
+
+
+def test_nothing_completed_has_no_bound() -> None:
+    assert bound(RunCollector().data().summary, StepCosts()) is None
