@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from typing import Any
 
 from cbatch.config import MAX_CPUS
@@ -48,11 +49,14 @@ def _check_permission(priority: str) -> None:
 class ThreadPool:
     """Persistent compute threads, each bound to one CPU of the mask (if any), with a priority.
 
-    Attach it to a context; free it after the context.
+    Attach it to a context; free it after the context. Whoever computes is one of the threads, so the calling thread is
+    bound too, until `close` gives it back the CPUs it had: what it may use later, and how many cores it counts, depends
+    on that.
     """
 
     def __init__(self, threads: int, *, cpus: tuple[int, ...], priority: str) -> None:
         _check_permission(priority)
+        self._cpus_before = os.sched_getaffinity(0) if sys.platform == "linux" else None
         params = _Params()
         lib.shared_library("ggml-base").ggml_threadpool_params_init(ctypes.byref(params), threads)
         params.prio = _PRIORITIES[priority]
@@ -79,3 +83,5 @@ class ThreadPool:
             free.restype = None
             free(self.handle)
             self.handle = None
+            if self._cpus_before is not None:
+                os.sched_setaffinity(0, self._cpus_before)
