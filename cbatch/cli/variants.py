@@ -9,7 +9,7 @@ from typing import Any
 from cbatch.cli.replay_options import ReplayOptions
 from cbatch.errors import UsageError
 
-CHUNK = 512
+CHUNK = 256
 """Token budget of a step with chunked prefill."""
 
 POLICIES: Mapping[str, Mapping[str, Any]] = {

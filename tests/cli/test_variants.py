@@ -11,7 +11,7 @@ from cbatch.errors import UsageError
 def test_policies_by_name() -> None:
     static, chunked = policies(["static", "continuous+chunked"])
     assert static.changes == {"batching": "static"}
-    assert chunked.changes == {"batching": "continuous", "max_num_batched_tokens": 512}
+    assert chunked.changes == {"batching": "continuous", "max_num_batched_tokens": 256}
     assert set(LADDER) <= set(POLICIES)
 
 
