@@ -14,6 +14,7 @@ import typer
 from cbatch.cli import parts
 from cbatch.cli.compare_notes import machine_notes
 from cbatch.cli.compare_options import CompareOptions
+from cbatch.cli.control import Control
 from cbatch.cli.ending import EXIT_INTERRUPTED, EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, shown
 from cbatch.cli.interrupts import Interrupts
 from cbatch.cli.options import Summary
@@ -29,7 +30,7 @@ from cbatch.llama.score import Scorer
 from cbatch.metrics import Audit, Repeatability, RunCollector, RunData, audit, repeatability
 from cbatch.metrics.compare import Comparison, compare
 from cbatch.metrics.divergence import Gap
-from cbatch.outputs import check_directory, prepare_directory, write_comparison
+from cbatch.outputs import prepare_directory, write_comparison
 from cbatch.report.compare import comparison_json, print_comparison
 from cbatch.types import EngineView, RequestOutput, RowFault, RowRef, StepRecord, Tokens
 
@@ -52,13 +53,10 @@ def run_compare(options: CompareOptions) -> int:
     options.check()
     clock = WallClock()
     source = open_source(options, clock)
-    check_directory(options.directory(), options.force)
-    model_config, warning = parts.check_model(options)
-    if warning is not None:
-        typer.echo(f"cbatch: {warning}", err=True)
+    model_config = parts.ready_model(options, options.directory())
     with Model(model_config) as model:
         job = CompareJob(whole_prompts(options, source), source, clock, model)
-        with Interrupts(job.stop, job.abort):
+        with Interrupts(job.control.stop, job.control.abort):
             return job.run()
 
 
@@ -76,6 +74,7 @@ class CompareJob:
     ) -> None:
         self.runs: dict[str, list[RunData]] = {variant.name: [] for variant in options.variants}
         """By variant, the baseline first."""
+        self.control = Control()
         self._options = options
         self._source = source
         self._clock = clock
@@ -84,20 +83,6 @@ class CompareJob:
         self._directory = options.directory()
         self._prompts = _Prompts()
         self._notes: dict[str, None] = {}
-        self._stage: Stage | None = None
-        self._stopped = self._aborted = False
-
-    def stop(self) -> None:
-        """Finish what runs and play nothing more. Any thread may call it."""
-        self._stopped = True
-        if self._stage is not None:
-            self._stage.control.stop()
-
-    def abort(self) -> None:
-        """Stop as soon as possible. Any thread may call it."""
-        self._stopped = self._aborted = True
-        if self._stage is not None:
-            self._stage.control.abort()
 
     @property
     def repetitions(self) -> int:
@@ -134,8 +119,8 @@ class CompareJob:
         options = variant.of(self._options)
         collector = RunCollector(options.objectives)
         with closing(Stage(options, self._source, self._clock, self._model)) as stage:
-            self._stage = stage
-            if self._stopped:
+            self.control.steer(stage.control.stop, stage.control.abort)
+            if self.control.stop_wanted:
                 raise Interrupted("stopped between two replays")
             title = f"{self._title}  {progress}: {variant.name}  {self._model.config.path.stem}"
             directory = self._directory / variant.name / str(turn)

@@ -12,7 +12,7 @@ def _nothing() -> None:
 class Control:
     """Takes `stop` and `abort` from any thread; a wish is kept for what comes later."""
 
-    def __init__(self, announce: Callable[[], None]) -> None:
+    def __init__(self, announce: Callable[[], None] = _nothing) -> None:
         """`announce` is called once, at the first wish to stop."""
         self._announce = announce
         self._stop = self._abort = _nothing

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import typer
+
 from cbatch.cli.options import JobOptions
 from cbatch.cli.parse import parse_cpu_list, parse_template_kwargs
 from cbatch.cli.sizing import cells_wanted, slots_wanted
@@ -21,7 +23,7 @@ from cbatch.llama.memory import kv_budget, kv_bytes, kv_bytes_per_cell, within_m
 from cbatch.llama.model import Model
 from cbatch.llama.probe import probe, warning_for
 from cbatch.llama.tokenizer import Tokenizer
-from cbatch.outputs import RunWriter
+from cbatch.outputs import RunWriter, check_directory
 from cbatch.types import Job, Row, RowFault, RowKind, RowRef
 
 PATIENCE_S = 2.0
@@ -34,6 +36,15 @@ def check_model(options: JobOptions) -> tuple[ModelConfig, str | None]:
     result = probe(header.weight_types)
     config = options.model_config(path, use_extra_bufts=result.ok)
     return config, None if result.ok else warning_for(result)
+
+
+def ready_model(options: JobOptions, directory: Path) -> ModelConfig:
+    """The model, once it is sure that the output can be written; a warning of its kernels goes to stderr."""
+    check_directory(directory, options.force)
+    config, warning = check_model(options)
+    if warning is not None:
+        typer.echo(f"cbatch: {warning}", err=True)
+    return config
 
 
 def make_encoder(options: JobOptions, model: Model, tokenizer: Tokenizer) -> Encoder:

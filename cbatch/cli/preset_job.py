@@ -15,6 +15,7 @@ import typer
 from cbatch.cli import parts
 from cbatch.cli.compare_job import Compared, CompareJob, whole_prompts
 from cbatch.cli.compare_options import CompareOptions
+from cbatch.cli.control import Control
 from cbatch.cli.ending import EXIT_INTERRUPTED, EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, shown
 from cbatch.cli.interrupts import Interrupts
 from cbatch.cli.options import Summary
@@ -25,7 +26,7 @@ from cbatch.clock import WallClock
 from cbatch.errors import Interrupted, UsageError
 from cbatch.llama.model import Model
 from cbatch.metrics.reproduction import Finding, Reproduction, finding, rates_at_latency
-from cbatch.outputs import check_directory, prepare_directory, write_reproduction
+from cbatch.outputs import prepare_directory, write_reproduction
 from cbatch.report.reproduction import print_reproduction, reproduction_json
 from cbatch.traces import presets
 from cbatch.traces.generate import generate
@@ -53,13 +54,10 @@ def run_preset(options: CompareOptions) -> int:
     assert options.preset is not None
     preset = make_preset(options.preset, options.scale_lengths)
     _check_rate(options.request_rate, preset)
-    check_directory(options.directory(), options.force)
-    model_config, warning = parts.check_model(options)
-    if warning is not None:
-        typer.echo(f"cbatch: {warning}", err=True)
+    model_config = parts.ready_model(options, options.directory())
     with Model(model_config) as model:
         job = PresetJob(options, preset, WallClock(), model)
-        with Interrupts(job.stop, job.abort):
+        with Interrupts(job.control.stop, job.control.abort):
             return job.run()
 
 
@@ -82,20 +80,7 @@ class PresetJob:
         self._requests = preset.num_requests if options.limit is None else options.limit
         self._capacity = options.request_rate
         self._jobs: list[tuple[Point, CompareJob]] = []
-        self._current: CompareJob | None = None
-        self._stopped = False
-
-    def stop(self) -> None:
-        """Finish what runs and play nothing more. Any thread may call it."""
-        self._stopped = True
-        if self._current is not None:
-            self._current.stop()
-
-    def abort(self) -> None:
-        """Stop as soon as possible. Any thread may call it."""
-        self._stopped = True
-        if self._current is not None:
-            self._current.abort()
+        self.control = Control()
 
     def run(self) -> int:
         prepare_directory(self._directory, self._options.force)
@@ -128,8 +113,8 @@ class PresetJob:
         return found
 
     def _play(self, job: CompareJob, turn: int) -> None:
-        self._current = job
-        if self._stopped:
+        self.control.steer(job.control.stop, job.control.abort)
+        if self.control.stop_wanted:
             raise Interrupted("stopped between two points")
         job.play(turn)
 

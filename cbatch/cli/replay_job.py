@@ -20,7 +20,7 @@ from cbatch.driver import Ending, Outcome
 from cbatch.errors import Interrupted
 from cbatch.llama.model import Model
 from cbatch.metrics import ReplaySummary
-from cbatch.outputs import check_directory, output_paths, prepare_directory, write_sweep
+from cbatch.outputs import output_paths, prepare_directory, write_sweep
 from cbatch.replay import find_capacity, holds
 from cbatch.report.replay_panels import sweep_title
 from cbatch.report.replay_summary import print_replay_summary, replay_summary_json
@@ -33,10 +33,7 @@ def run_replay(options: ReplayOptions) -> int:
     options.check()
     clock = WallClock()
     source = open_source(options, clock)
-    check_directory(options.directory(), options.force)
-    model_config, warning = parts.check_model(options)
-    if warning is not None:
-        typer.echo(f"cbatch: {warning}", err=True)
+    model_config = parts.ready_model(options, options.directory())
     with (
         Model(model_config) as model,
         closing(Stage(options, source, clock, model)) as stage,

@@ -104,7 +104,8 @@ class ReplayAccumulator:
         self._requested_rate = requested_rate
         self._closed_loop = closed_loop
         self._run = RunAccumulator()
-        self._requests = RequestTable()
+        self.requests = RequestTable()
+        """Those that ended; not to be added to."""
         self._met = 0
         self._gaps_ns = array("q")
         self._parts_ns = [0] * len(Attribution._fields)
@@ -120,7 +121,7 @@ class ReplayAccumulator:
 
     def finished(self, ref: RowRef, output: RequestOutput) -> None:
         self._run.finished(ref, output)
-        self._requests.add(output)
+        self.requests.add(output)
         self._met += self._objectives.met(output)
         if is_completed(output):
             self._gaps_ns.frombytes(itl(output.token_ns).tobytes())
@@ -128,13 +129,13 @@ class ReplayAccumulator:
 
     def fault(self, fault: RowFault) -> None:
         self._run.fault(fault)
-        self._requests.add_fault(fault)
+        self.requests.add_fault(fault)
 
     def summary(self) -> ReplaySummary:
         """The replay so far: of what has ended; requests still in the system aren't known here."""
-        run, arrived = self._run.summary(), len(self._requests)
-        arrivals = self._requests.column("arrival_ns")
-        waited, ended = self._requests.left_queue_ns, self._requests.left_system_ns
+        run, arrived = self._run.summary(), len(self.requests)
+        arrivals = self.requests.column("arrival_ns")
+        waited, ended = self.requests.left_queue_ns, self.requests.left_system_ns
         judged_queue = not self._closed_loop and any_ended_meanwhile(arrivals, ended)
         queue = saturation(arrivals, waited) if judged_queue else None
         window = steady_window(arrivals, ended, queue)
@@ -150,7 +151,7 @@ class ReplayAccumulator:
             peak_waiting=int(inside_at(arrivals, arrivals, waited).max(initial=0)),
             peak_running=self._peak_running,
             saturation=queue,
-            slip=Distribution.of(present(self._requests.column("slip_ns")), self._percentiles),
+            slip=Distribution.of(present(self.requests.column("slip_ns")), self._percentiles),
             latencies=self._latencies(),
             adjusted=self._adjusted(misses=arrived - run.rows_ok),
             steady=None if isinstance(window, str) else self._steady(window),
@@ -167,13 +168,13 @@ class ReplayAccumulator:
         return {**self._adjusted(misses=0), "itl_pooled_ns": pooled}
 
     def _adjusted(self, misses: int) -> dict[str, Distribution]:
-        done = self._requests.completed
-        values = {name: present(self._requests.column(name)[done]) for name in LATENCIES}
+        done = self.requests.completed
+        values = {name: present(self.requests.column(name)[done]) for name in LATENCIES}
         return {name: Distribution.of(array, self._percentiles, misses) for name, array in values.items()}
 
     def _steady(self, window: tuple[int, int]) -> SteadyState:
         ends, tokens = np.array(self._step_end_ns), np.array(self._step_tokens)
-        return steady_state(window, self._requests, ends, tokens, self._percentiles)
+        return steady_state(window, self.requests, ends, tokens, self._percentiles)
 
     def _attribution(self, completed: int) -> dict[str, float]:
         if completed == 0:
@@ -183,5 +184,5 @@ class ReplayAccumulator:
     def _busy_share(self, duration_ns: int) -> float | None:
         if duration_ns == 0:
             return None
-        last = int(np.nanmax(self._requests.column("finished_ns")))
+        last = int(np.nanmax(self.requests.column("finished_ns")))
         return mean_inside(np.array(self._step_start_ns), np.array(self._step_end_ns), last - duration_ns, last)

@@ -1,6 +1,6 @@
 """What a comparison needs of one run, gathered while it goes on. Knows no variant and no statistics.
 
-Keeps about 400 bytes a request, 24 a step, and 12 an output token of completed requests.
+Keeps about 320 bytes a request, 24 a step, and 12 an output token of completed requests.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cbatch.metrics.bound import StepCosts
 from cbatch.metrics.objectives import Objectives
 from cbatch.metrics.replay import ReplayAccumulator, ReplaySummary
 from cbatch.metrics.request import is_completed, itl
-from cbatch.metrics.table import Column, RequestTable
+from cbatch.metrics.table import Column
 from cbatch.types import EngineView, RequestOutput, RowFault, RowRef, StepRecord, Tokens
 
 FROM_TABLE = ("arrival_ns", "queue_ns", "ttft_ns", "tpot_ns", "e2e_ns")
@@ -57,7 +57,6 @@ class RunCollector:
 
     def __init__(self, objectives: Objectives | None = None) -> None:
         self._replay = ReplayAccumulator(objectives)
-        self._requests = RequestTable()
         self._rows = array("q")
         self._max_itl_ns = array("d")
         self._idle_slot_steps = 0
@@ -71,7 +70,6 @@ class RunCollector:
 
     def finished(self, ref: RowRef, output: RequestOutput) -> None:
         self._replay.finished(ref, output)
-        self._requests.add(output)
         gaps = itl(output.token_ns)
         self._note(ref, float(gaps.max()) if gaps.size else np.nan)
         if is_completed(output):
@@ -79,7 +77,6 @@ class RunCollector:
 
     def fault(self, fault: RowFault) -> None:
         self._replay.fault(fault)
-        self._requests.add_fault(fault)
         self._note(fault.ref, np.nan)
 
     def _note(self, ref: RowRef, max_itl_ns: float) -> None:
@@ -90,12 +87,13 @@ class RunCollector:
         """The run so far."""
         rows = np.array(self._rows, dtype=np.int64)
         order = np.argsort(rows)
-        columns = {name: self._requests.column(name) for name in FROM_TABLE}
+        requests = self._replay.requests
+        columns = {name: requests.column(name) for name in FROM_TABLE}
         columns["max_itl_ns"] = np.array(self._max_itl_ns, dtype=np.float64)
         return RunData(
             summary=self._replay.summary(),
             rows=rows[order],
-            completed=self._requests.completed[order],
+            completed=requests.completed[order],
             columns={name: column[order] for name, column in columns.items()},
             idle_slot_steps=self._idle_slot_steps,
             outputs=dict(self._outputs),
