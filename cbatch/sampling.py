@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from cbatch.errors import ParameterError
 
+MAX_SAMPLES = 128
+MAX_LOGPROBS = 20
+"""At each place, as in OpenAI's chat completions."""
+
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
@@ -42,6 +46,14 @@ class SamplingParams:
     """Output ends when one of these is sampled; it is not part of the text."""
     ignore_eos: bool = False
     """Go on past the model's end-of-generation tokens until max_tokens."""
+    n: int = 1
+    """Samples to give back, 1 to 128. Each has a random stream of its own; at temperature 0 they are all the same."""
+    best_of: int | None = None
+    """Samples to make, `n` to 128; the n with the highest mean log-probability are given back. None makes n."""
+    logprobs: int | None = None
+    """Log-probabilities of each output token and of the k likeliest at its place, 0 to 20; None computes none."""
+    echo: bool = False
+    """The output's text begins with the prompt's; with `logprobs`, those of the prompt's tokens are given too."""
 
     def __post_init__(self) -> None:
         _integer("max_tokens", self.max_tokens, 1, 2**31 - 1)
@@ -63,13 +75,33 @@ class SamplingParams:
                 raise ParameterError(f"stop holds {stop!r}: give non-empty strings")
         for token in self.stop_token_ids:
             _integer("stop_token_ids", token, 0, 2**31 - 1)
-        if not isinstance(self.ignore_eos, bool):
-            raise ParameterError(f"ignore_eos is {self.ignore_eos!r}: give true or false")
+        _integer("n", self.n, 1, MAX_SAMPLES)
+        if self.best_of is not None:
+            _integer("best_of", self.best_of, 1, MAX_SAMPLES)
+            if self.best_of < self.n:
+                raise ParameterError(f"best_of is {self.best_of}, below n, which is {self.n}: give at least n")
+        if self.logprobs is not None:
+            _integer("logprobs", self.logprobs, 0, MAX_LOGPROBS)
+        for name, flag in (("ignore_eos", self.ignore_eos), ("echo", self.echo)):
+            if not isinstance(flag, bool):
+                raise ParameterError(f"{name} is {flag!r}: give true or false")
 
     @property
     def greedy(self) -> bool:
         """Whether the most likely token is always taken."""
         return self.temperature == 0 or self.top_k == 1
+
+    @property
+    def num_samples(self) -> int:
+        """Samples to make of the prompt."""
+        return self.n if self.best_of is None else self.best_of
+
+    @property
+    def logprobs_needed(self) -> int | None:
+        """As `logprobs`, but 0 where choosing the best samples takes what isn't asked for."""
+        if self.logprobs is None and self.num_samples > self.n:
+            return 0
+        return self.logprobs
 
 
 def _integer(name: str, value: object, low: int, high: int) -> None:

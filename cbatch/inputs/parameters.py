@@ -8,7 +8,8 @@ from typing import Any
 
 from cbatch.errors import ParameterError
 from cbatch.inputs.fault import Fault, shorten, show
-from cbatch.sampling import SamplingParams
+from cbatch.priority import PRIORITIES
+from cbatch.sampling import MAX_LOGPROBS, SamplingParams
 
 FIELDS = frozenset(field.name for field in dataclasses.fields(SamplingParams))
 
@@ -20,20 +21,15 @@ ALIASES = {
 }
 
 NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "n": (1,),
-    "best_of": (1,),
-    "echo": (False,),
     "functions": ([],),
-    "logprobs": (False,),
     "modalities": (["text"],),
     "response_format": ({"type": "text"},),
     "suffix": ("",),
     "tools": ([],),
-    "top_logprobs": (0,),
 }
 """What would change the answer and isn't supported, with the values that ask for nothing."""
 
-NAMES = FIELDS | ALIASES.keys() | NEUTRAL.keys() | {"priority"}
+NAMES = FIELDS | ALIASES.keys() | NEUTRAL.keys() | {"priority", "top_logprobs"}
 """Every field that is a parameter, whatever kind of row it is in."""
 
 
@@ -44,6 +40,9 @@ def sampling_of(fields: Mapping[str, Any], defaults: SamplingParams) -> Sampling
     """
     _refuse_unsupported(fields)
     given = {name: _convert(name, value) for name, value in _named(fields).items()}
+    top = fields.get("top_logprobs")
+    if "logprobs" in given or top is not None:
+        given["logprobs"] = _logprobs(given.get("logprobs", defaults.logprobs is not None), top)
     if not given:
         return defaults
     try:
@@ -57,8 +56,10 @@ def priority_of(fields: Mapping[str, Any]) -> int:
     priority = fields.get("priority")
     if priority is None:
         return 0
+    if isinstance(priority, str) and priority in PRIORITIES:
+        return PRIORITIES[priority]
     if isinstance(priority, bool) or not isinstance(priority, int) or not -(2**31) <= priority < 2**31:
-        raise _invalid(f"priority is {show(priority)}: give a whole number from -2147483648 to 2147483647")
+        raise _invalid(f"priority is {show(priority)}: give {', '.join(PRIORITIES)} or a whole number of 32 bits")
     return priority
 
 
@@ -107,6 +108,21 @@ def _logit_bias(value: Any) -> tuple[tuple[int, Any], ...]:
         if not (token.isascii() and token.isdigit() and len(token) <= 10):
             raise _invalid(f'logit_bias names token {show(token)}: give token ids such as "42"')
     return tuple((int(token), bias) for token, bias in value.items())
+
+
+def _logprobs(asked: Any, top: Any) -> Any:
+    """How many to give, which OpenAI's completions say as a number, and its chats as true and `top_logprobs`."""
+    if top is not None and (isinstance(top, bool) or not isinstance(top, int) or not 0 <= top <= MAX_LOGPROBS):
+        raise _invalid(f"top_logprobs is {show(top)}: give a whole number from 0 to {MAX_LOGPROBS}")
+    if asked is True:
+        return top or 0
+    if asked is False:
+        if top:
+            raise _invalid(f"top_logprobs is {top}, without logprobs: give logprobs as true too")
+        return None
+    if top and top != asked:
+        raise _invalid(f"top_logprobs is {top}, but logprobs is {show(asked)}: keep one")
+    return asked
 
 
 def _invalid(message: str) -> Fault:

@@ -94,6 +94,10 @@ class Encoder:
         return self._request(row, self._tokenizer.with_bos(prompt))
 
     def _request(self, row: Row, prompt: Tokens) -> Request:
+        seeds = [
+            stream_seed(self._run_seed, row.ref.id, row.sampling.seed, sample)
+            for sample in range(row.sampling.num_samples)
+        ]
         return Request(
             id=row.ref.id,
             prompt=prompt,
@@ -101,7 +105,8 @@ class Encoder:
             priority=row.priority,
             arrival_ns=row.ref.arrival_ns,
             end_tokens=frozenset() if row.sampling.ignore_eos else self._model.end_tokens,
-            stream_seed=stream_seed(self._run_seed, row.ref.id, row.sampling.seed),
+            stream_seed=seeds[0],
+            fork_seeds=tuple(seeds[1:]),
         )
 
     def _prompt(self, row: Row) -> Tokens:
@@ -130,9 +135,17 @@ def check_tokens(sampling: SamplingParams, n_vocab: int) -> None:
             raise ParameterError(f"{name} names token {token}: the model has tokens 0 to {n_vocab - 1}")
 
 
-def stream_seed(run_seed: int, row_id: str, row_seed: int | None) -> int:
-    """64 bits for a request's random numbers: from the row's seed, else from the run's seed and the row's id."""
-    source = f"run {run_seed} row {row_id}" if row_seed is None else f"seed {row_seed}"
+def stream_seed(run_seed: int, row_id: str, row_seed: int | None, sample: int = 0) -> int:
+    """64 bits for a sample's random numbers: from the row's seed, else from the run's seed and the row's id.
+
+    Sample i of a row with seed s is the only one of a row with seed s + i.
+    """
+    if row_seed is not None:
+        source = f"seed {(row_seed + sample) % 2**63}"
+    elif sample:
+        source = f"run {run_seed} sample {sample} row {row_id}"
+    else:
+        source = f"run {run_seed} row {row_id}"
     digest = hashlib.blake2b(source.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 

@@ -15,14 +15,16 @@ class TextStream:
     """The text of one generation.
 
     The stop string that is complete first ends the text (the longest, where two are complete with the same
-    character). However the bytes are cut into tokens, the whole output is the same.
+    character). However the bytes are cut into tokens, the whole output is the same. The text of `prompt` goes before
+    it, and holds no stop string.
     """
 
-    __slots__ = ("_decode", "_first", "_held", "_longest", "_stop", "_stopped", "_token_bytes")
+    __slots__ = ("_before", "_decode", "_first", "_held", "_longest", "_stop", "_stopped", "_token_bytes")
 
-    def __init__(self, token_bytes: Callable[[int], bytes], stop: tuple[str, ...] = ()) -> None:
+    def __init__(self, token_bytes: Callable[[int], bytes], stop: tuple[str, ...] = (), prompt: bytes = b"") -> None:
         self._token_bytes = token_bytes
         self._decode = _new_decoder("replace").decode
+        self._before = self._decode(prompt)
         self._stop = stop
         self._first = frozenset(text[0] for text in stop)
         self._longest = max(map(len, stop), default=0)
@@ -32,15 +34,20 @@ class TextStream:
     def push(self, token: int) -> tuple[str, bool]:
         """Take a token; returns the text that is final now, and whether a stop string is complete."""
         text = self._decode(self._token_bytes(token))
-        if not self._stop:
-            return text, False
-        return self._match(text), self._stopped
+        if self._stop:
+            text = self._match(text)
+        return self._after_prompt(text), self._stopped
 
     def finish(self) -> str:
         """The text that was held back, an unfinished character as U+FFFD; nothing after a stop string."""
         text = self._match(self._decode(b"", True))
         held, self._held = self._held, ""
-        return text + held
+        return self._after_prompt(text + held)
+
+    def _after_prompt(self, text: str) -> str:
+        if self._before:
+            text, self._before = self._before + text, ""
+        return text
 
     def _match(self, text: str) -> str:
         """Append `text` to what is held; returns what can't be part of a stop string any more."""

@@ -9,8 +9,9 @@ from typing import Literal
 import numpy as np
 
 from cbatch.errors import InputError, UsageError
+from cbatch.priority import PRIORITIES
 from cbatch.traces.lengths import Empirical, Exponential, Fixed, LengthDistribution, LogNormal, Uniform
-from cbatch.traces.priorities import NAMES, PriorityMix
+from cbatch.traces.priorities import PriorityMix
 from cbatch.traces.reader import read_trace
 from cbatch.traces.trace import TraceRequest
 
@@ -66,7 +67,7 @@ def parse_priorities(text: str) -> PriorityMix:
         return PriorityMix(tuple(_priority(part) for part in text.split(",")))
     except ValueError:
         raise UsageError(
-            f"--priorities {text}: give PRIORITY:WEIGHT with {', '.join(NAMES)} or a whole number, "
+            f"--priorities {text}: give PRIORITY:WEIGHT with {', '.join(PRIORITIES)} or a whole number, "
             "such as high:0.1,normal:0.8,low:0.1"
         ) from None
     except UsageError as error:
@@ -75,7 +76,7 @@ def parse_priorities(text: str) -> PriorityMix:
 
 def _priority(part: str) -> tuple[int, float]:
     name, _, weight = part.strip().partition(":")
-    return (NAMES[name] if name in NAMES else int(name)), float(weight)
+    return (PRIORITIES[name] if name in PRIORITIES else int(name)), float(weight)
 
 
 def parse_window(text: str) -> tuple[float, float]:

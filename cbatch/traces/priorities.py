@@ -12,9 +12,6 @@ import numpy.typing as npt
 from cbatch.errors import UsageError
 from cbatch.traces.check import MAX_TOKENS
 
-NAMES = {"high": -1, "normal": 0, "low": 1}
-"""Lower runs earlier."""
-
 
 @dataclass(frozen=True, slots=True)
 class PriorityMix:

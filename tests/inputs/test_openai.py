@@ -44,7 +44,7 @@ def test_what_cant_change_the_answer_is_dropped() -> None:
         (line({"messages": MESSAGES}, []), "unsupported_url", "url is a list"),
         (line("Hi"), "wrong_type", "body is 'Hi': give the request as an object"),
         (line({"messages": MESSAGES, "temprature": 0}), "unsupported_parameter", "body has 'temprature', which"),
-        (line({"messages": MESSAGES, "n": 2}), "unsupported_parameter", "n is 2"),
+        (line({"messages": MESSAGES, "suffix": "x"}), "unsupported_parameter", "suffix is 'x'"),
         (line({"messages": MESSAGES, "temperature": 101}), "invalid_parameter", "temperature is 101"),
         (line({"model": "m"}), "missing_prompt", "found 'model', but no messages"),
         (line({"prompt": "Hi"}), "missing_prompt", "found 'prompt', but no messages"),

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from cbatch.inputs.parameters import sampling_of
 from cbatch.sampling import SamplingParams
 from tests.inputs.reading import DEFAULTS, fault, row
 
@@ -32,6 +33,10 @@ def test_every_parameter_of_a_row_goes_on_top_of_the_defaults() -> None:
         stop=["a", "b"],
         stop_token_ids=[1, 2],
         ignore_eos=True,
+        n=2,
+        best_of=3,
+        logprobs=4,
+        echo=True,
     ) == SamplingParams(
         max_tokens=3,
         temperature=0,
@@ -47,6 +52,10 @@ def test_every_parameter_of_a_row_goes_on_top_of_the_defaults() -> None:
         stop=("a", "b"),
         stop_token_ids=(1, 2),
         ignore_eos=True,
+        n=2,
+        best_of=3,
+        logprobs=4,
+        echo=True,
     )
 
 
@@ -99,7 +108,21 @@ def test_stop_may_be_one_string() -> None:
         ("logit_bias", {"9" * 5000: 1}, "logit_bias names token"),
         ("logit_bias", {"1": None}, "logit_bias of token 1 is None"),
         ("ignore_eos", "yes", "ignore_eos is 'yes': give true or false"),
-        ("priority", 1.5, "priority is 1.5: give a whole number"),
+        ("n", 0, "n is 0: give a whole number from 1 to 128"),
+        ("n", 129, "n is 129"),
+        ("n", "3", "n is '3'"),
+        ("best_of", 129, "best_of is 129"),
+        ("best_of", 0, "best_of is 0"),
+        ("logprobs", 21, "logprobs is 21: give a whole number from 0 to 20"),
+        ("logprobs", -1, "logprobs is -1"),
+        ("logprobs", "yes", "logprobs is 'yes'"),
+        ("logprobs", 5.0, "logprobs is 5.0"),
+        ("top_logprobs", 5, "top_logprobs is 5, without logprobs: give logprobs as true too"),
+        ("top_logprobs", 21, "top_logprobs is 21: give a whole number from 0 to 20"),
+        ("top_logprobs", True, "top_logprobs is true"),
+        ("top_logprobs", [], "top_logprobs is a list"),
+        ("echo", 1, "echo is 1: give true or false"),
+        ("priority", 1.5, "priority is 1.5: give high, normal, low or a whole number"),
         ("priority", False, "priority is false"),
         ("priority", 2**31, "priority is 2147483648"),
     ],
@@ -114,11 +137,6 @@ def test_a_parameter_out_of_range_is_a_short_fault_with_value_and_fix(field: str
 @pytest.mark.parametrize(
     ("field", "harmless", "harmful"),
     [
-        ("n", 1, 2),
-        ("best_of", 1, 3),
-        ("echo", False, True),
-        ("logprobs", False, True),
-        ("top_logprobs", 0, 5),
         ("suffix", "", " end"),
         ("tools", [], [{"type": "function"}]),
         ("functions", [], [{"name": "f"}]),
@@ -135,7 +153,64 @@ def test_what_would_change_the_answer_is_refused_unless_it_asks_for_nothing(
     assert found.message.startswith(f"{field} is ")
 
 
+def test_fewer_samples_to_choose_from_than_to_give_back() -> None:
+    found = fault({"prompt": "Hi", "n": 3, "best_of": 2})
+    assert (found.code, found.message) == ("invalid_parameter", "best_of is 2, below n, which is 3: give at least n")
+    assert (sampling(n=3).num_samples, sampling(n=3, best_of=3).num_samples, sampling(best_of=4).num_samples) == (
+        3,
+        3,
+        4,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, None),
+        ({"logprobs": None}, None),
+        ({"logprobs": False}, None),
+        ({"logprobs": False, "top_logprobs": 0}, None),
+        ({"top_logprobs": 0}, None),
+        ({"logprobs": 0}, 0),
+        ({"logprobs": 1}, 1),
+        ({"logprobs": 5}, 5),
+        ({"logprobs": 5, "top_logprobs": 5}, 5),
+        ({"logprobs": True}, 0),
+        ({"logprobs": True, "top_logprobs": None}, 0),
+        ({"logprobs": True, "top_logprobs": 0}, 0),
+        ({"logprobs": True, "top_logprobs": 20}, 20),
+    ],
+)
+def test_logprobs_as_a_number_or_as_true_and_a_number(fields: dict[str, Any], expected: int | None) -> None:
+    found = row({"prompt": "Hi", **fields})
+    assert found.sampling.logprobs == expected
+    assert type(found.sampling.logprobs) is type(expected)
+    assert found.ref.carried == {}
+
+
+def test_two_numbers_of_logprobs() -> None:
+    found = fault({"prompt": "Hi", "logprobs": 3, "top_logprobs": 5})
+    assert found.message == "top_logprobs is 5, but logprobs is 3: keep one"
+    assert "without logprobs" in fault({"prompt": "Hi", "logprobs": False, "top_logprobs": 5}).message
+
+
+def test_a_row_goes_before_the_runs_logprobs() -> None:
+    def asked(**fields: Any) -> int | None:
+        return sampling_of(fields, SamplingParams(logprobs=4)).logprobs
+
+    assert (asked(), asked(logprobs=None), asked(logprobs=False), asked(logprobs=True)) == (4, 4, None, 0)
+    assert (asked(top_logprobs=2), asked(logprobs=1)) == (2, 1)
+
+
+def test_logprobs_are_needed_to_choose_among_samples() -> None:
+    assert [
+        sampling(**fields).logprobs_needed
+        for fields in ({}, {"n": 3}, {"n": 2, "best_of": 2}, {"n": 2, "best_of": 3}, {"best_of": 3, "logprobs": 5})
+    ] == [None, None, None, 0, 5]
+
+
 def test_priority() -> None:
     assert row({"prompt": "Hi", "priority": -3}).priority == -3
     assert row({"prompt": "Hi", "priority": None}).priority == 0
+    assert [row({"prompt": "Hi", "priority": name}).priority for name in ("high", "normal", "low")] == [-1, 0, 1]
     assert row("Hi").priority == 0

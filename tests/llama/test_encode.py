@@ -190,6 +190,35 @@ def test_stream_seed_comes_from_the_row_or_from_run_and_id() -> None:
     assert np.unpackbits(np.array(list(seeds), ">u8").view(np.uint8)).mean() == pytest.approx(0.5, abs=0.03)
 
 
+def test_sample_i_of_a_row_with_a_seed_is_the_only_one_of_a_row_with_that_seed_and_i_more(tiny: Model) -> None:
+    request = make(tiny, run_seed=5).encode(prompt("Hi", seed=7, n=4))
+    assert isinstance(request, Request)
+    assert (request.stream_seed, *request.fork_seeds) == tuple(stream_seed(0, "x", 7 + i) for i in range(4))
+    assert stream_seed(0, "x", 2**63 - 1, 1) == stream_seed(0, "x", 0)
+
+
+def test_as_many_streams_as_samples_are_made(tiny: Model) -> None:
+    encoder = make(tiny, run_seed=5)
+    asked: list[tuple[dict[str, Any], int]] = [
+        ({}, 1),
+        ({"n": 3}, 3),
+        ({"n": 2, "best_of": 5}, 5),
+        ({"best_of": 128}, 128),
+    ]
+    for fields, samples in asked:
+        request = encoder.encode(prompt("Hi", **fields))
+        assert isinstance(request, Request)
+        assert len({request.stream_seed, *request.fork_seeds}) == request.num_samples == samples
+        again = encoder.from_tokens(REF, np.array([1, 2], np.int32), request.sampling)
+        assert (again.stream_seed, again.fork_seeds) == (request.stream_seed, request.fork_seeds)
+
+
+def test_samples_of_rows_without_a_seed_never_meet() -> None:
+    names = ("a", "sample 1 row a", "a sample 1")
+    seeds = {stream_seed(run, row, None, i) for run in (0, 1) for row in names for i in range(20)}
+    assert len(seeds) == 2 * len(names) * 20
+
+
 def test_stream_seed_never_changes() -> None:
     """`b2sum -l 64` of `run 0 row 1` and of `seed 0`, little-endian: a resumed run must draw as the first one did."""
     assert stream_seed(0, "1", None) == int.from_bytes(bytes.fromhex("a68302361b161031"), "little")

@@ -119,6 +119,27 @@ def test_finish_gives_held_text_once() -> None:
     assert (stream.finish(), stream.finish()) == ("E", "")
 
 
+@given(valid, cut_bytes(valid), stops)
+def test_the_prompts_text_goes_before_and_holds_no_stop_string(
+    prompt: bytes, parts: list[bytes], stop: tuple[str, ...]
+) -> None:
+    stream = TextStream(parts.__getitem__, stop, prompt)
+    texts = []
+    for token in range(len(parts)):
+        text, stopped = stream.push(token)
+        texts.append(text)
+        if stopped:
+            break
+    texts.append(stream.finish())
+    assert "".join(texts) == prompt.decode() + reference(b"".join(parts), stop)
+    assert texts[0].startswith(prompt.decode())
+
+
+def test_a_character_that_the_prompt_began_is_whole() -> None:
+    stream = TextStream([b"\x82\xac!"].__getitem__, (), b"a\xe2")
+    assert stream.push(0) == ("a€!", False)
+
+
 @pytest.mark.parametrize(("stop", "most_us"), [((), 5), (("\n\n", "</answer>"), 20)])
 def test_push_is_fast(stop: tuple[str, ...], most_us: float) -> None:
     stream = TextStream([b" word"].__getitem__, stop)

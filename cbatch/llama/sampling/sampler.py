@@ -27,7 +27,7 @@ class Sampler:
 
         `logits` is float32[len(seqs), n_vocab], C-contiguous; rows with bias or penalties are patched in place.
         Temperature 0 and top_k 1 take the largest logit, the lowest id among equals. Everything else is drawn with
-        the random number that belongs to the request's stream and the token's place in the output, so that a row's
+        the random number that belongs to the sequence's stream and the token's place in the output, so that a row's
         token doesn't depend on the rows beside it.
         """
         assert logits.shape == (len(seqs), self.n_vocab)
@@ -67,7 +67,7 @@ def _argmax(row: Logits) -> int:
 def _draw(logits: Logits, seqs: list[Sequence], rows: list[int]) -> Iterator[tuple[int, int]]:
     """(row, token) of each of `rows`, in no particular order."""
     chosen = [seqs[i] for i in rows]
-    us = uniform([seq.request.stream_seed for seq in chosen], [seq.num_output for seq in chosen])
+    us = uniform([seq.stream_seed for seq in chosen], [seq.num_output for seq in chosen])
     together: list[int] = []
     knobs = []
     for i, seq, u in zip(rows, chosen, us.tolist(), strict=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cbatch.priority import PRIORITIES
 from cbatch.traces.check import MAX_TOKENS
 from cbatch.traces.formats.containers import JSONL
 from cbatch.traces.formats.format import BadRow, Entry, Format, Options, Reader
@@ -53,8 +54,10 @@ def _priority(row: Mapping[str, Any]) -> int:
     priority = row.get("priority")
     if priority is None:
         return 0
+    if isinstance(priority, str) and priority in PRIORITIES:
+        return PRIORITIES[priority]
     if type(priority) is not int or abs(priority) > MAX_TOKENS:
-        raise BadRow(f"priority is {show(priority)}: give a whole number of at most 31 bits")
+        raise BadRow(f"priority is {show(priority)}: give {', '.join(PRIORITIES)} or a whole number of 31 bits")
     return priority
 
 

@@ -107,6 +107,15 @@ def test_streams_differ_by_seed_and_position() -> None:
     assert len(set(by_position)) > 50
 
 
+def test_a_further_sample_draws_as_the_only_one_with_its_seed() -> None:
+    matrix = np.zeros((8, 1000), dtype=np.float32)
+    sampling = SamplingParams(temperature=1.0, n=8)
+    request = Request("r", np.array([1], np.int32), sampling, stream_seed=3, fork_seeds=tuple(range(4, 11)))
+    forks = Sampler(1000).sample(matrix, [Sequence(request, 0, sample) for sample in range(8)])
+    assert forks == Sampler(1000).sample(matrix, [sequence(sampling, seed=3 + i) for i in range(8)])
+    assert len(set(forks)) == 8
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_broken_row_fails_and_no_other(bad: float) -> None:
     matrix = logits(2 * len(MIXED), 1500)

@@ -81,7 +81,7 @@ def test_plain_prompts(tmp_path: Path) -> None:
         ({"prompt": ""}, "prompt is empty"),
         ({"text": "x"}, "prompt is missing (found 'text')"),
         ({"prompt": "a\ud800"}, "half a surrogate pair"),
-        ({"prompt": "a", "priority": "high"}, "priority is 'high'"),
+        ({"prompt": "a", "priority": "urgent"}, "priority is 'urgent': give high, normal, low or a whole number"),
         (7, "the record is 7"),
     ],
 )
