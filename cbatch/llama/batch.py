@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cbatch.engine.runner import Work
+from cbatch.llama.echo import num_echoed
 from cbatch.llama.lib import C
 
 
@@ -37,7 +38,7 @@ class Batch:
     def fill(self, works: Sequence[Work]) -> Any:
         """Lay out the works' tokens one after the other; returns the struct to decode.
 
-        Logits are asked for at the last token of each work that samples.
+        Logits are asked for at the last token of each work that samples, and where `num_echoed` says.
         """
         end = 0
         for work in works:
@@ -47,6 +48,8 @@ class Batch:
             self._pos[begin:end] = np.arange(work.start, work.start + work.length, dtype=np.int32)
             self._slot[begin:end] = work.seq.slot
             self._logits[begin:end] = 0
-            self._logits[end - 1] = work.samples
+            self._logits[begin : begin + num_echoed(work)] = 1
+            if work.samples:
+                self._logits[end - 1] = 1
         self._struct.n_tokens = end
         return self._struct

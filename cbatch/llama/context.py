@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from gguf import GGMLQuantizationType
 
-from cbatch.config import ContextConfig, padded
+from cbatch.config import ContextConfig
 from cbatch.errors import EngineError
-from cbatch.llama import lib, machine
+from cbatch.llama import lib
 from cbatch.llama.lib import C
 from cbatch.llama.model import Model
+from cbatch.llama.resolve import resolve_context
 from cbatch.llama.threadpool import ThreadPool
 
 _FLASH_ATTN = {"auto": -1, "off": 0, "on": 1}
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedContext:
-    """What a context was made with, defaults resolved."""
-
-    max_num_seqs: int
-    cells_per_seq: int
-    total_cells: int
-    kv_mode: str
-    type_k: str
-    type_v: str
-    flash_attn: str
-    ubatch: int
-    batch: int
-    threads: int
-    cpus: tuple[int, ...]
-    offloaded: bool
-
-
 class Context:
-    """Owns a llama_context of `model`, which must outlive it. Raises `EngineError` if the library refuses."""
+    """Owns a llama_context of `model`, which must outlive it.
+
+    Raises `UsageError` where the model can't have the KV type, `EngineError` where the library refuses.
+    """
 
     def __init__(self, model: Model, config: ContextConfig) -> None:
         self.model = model
@@ -64,13 +49,13 @@ class Context:
         params.n_batch = resolved.batch
         params.n_ubatch = resolved.ubatch
         params.n_seq_max = resolved.max_num_seqs
-        # one output a sequence is all a step needs; the default reserves a logits row for every token of a ubatch
-        params.n_outputs_max = resolved.max_num_seqs
+        params.n_outputs_max = resolved.max_outputs
         params.n_threads = params.n_threads_batch = resolved.threads
         params.flash_attn_type = _FLASH_ATTN[resolved.flash_attn]
         params.type_k = GGMLQuantizationType[resolved.type_k.upper()].value
         params.type_v = GGMLQuantizationType[resolved.type_v.upper()].value
         params.kv_unified = resolved.kv_mode == "unified"
+        params.swa_full = False  # windowed layers keep their window, not the whole context
         params.no_perf = True
         params.abort_callback = self._abort_callback
         params.abort_callback_data = ctypes.cast(self._abort_flag, ctypes.c_void_p)
@@ -113,17 +98,75 @@ class Context:
         pointer = C.llama_get_logits(self.handle)
         return np.ctypeslib.as_array(pointer, shape=(rows, self.model.n_vocab))
 
+    @property
+    def shifts(self) -> bool:
+        """Whether positions in the KV can be shifted, to drop tokens from the middle of a sequence."""
+        return bool(C.llama_memory_can_shift(self.memory))
+
     def num_cells(self, slot: int) -> int:
         """Tokens that the slot's KV holds."""
         return int(C.llama_memory_seq_pos_max(self.memory, slot)) + 1
 
-    def cut(self, slot: int, start: int) -> bool:
-        """Drop the slot's KV from position `start` on. False where the memory can't be cut there."""
-        return bool(C.llama_memory_seq_rm(self.memory, slot, start, -1))
+    def seq_range(self, slot: int) -> tuple[int, int]:
+        """First and last position that the slot's KV holds in every layer; (-1, -1) where it's empty.
+
+        Full attention holds all from 0 on. Sliding windows have given up the first ones, a recurrent state stands for
+        its last token only.
+        """
+        return (
+            int(C.llama_memory_seq_pos_min(self.memory, slot)),
+            int(C.llama_memory_seq_pos_max(self.memory, slot)),
+        )
+
+    def is_intact(self, slot: int, length: int) -> bool:
+        """Whether the slot holds exactly the first `length` tokens, with all that the next token looks at."""
+        first, last = self.seq_range(slot)
+        if length == 0 or last != length - 1:
+            return length == 0 and last == -1
+        return self.model.memory.has_state or first <= self._first_needed(length)
+
+    def _first_needed(self, length: int) -> int:
+        """The first position that the token after `length` others looks at in every layer."""
+        window = self.model.memory.window
+        return max(0, length - window + 1) if window else 0
+
+    def cut(self, slot: int, length: int) -> bool:
+        """Cut the slot's KV back to its first `length` tokens. False, and nothing done, where that can't be.
+
+        A recurrent state can't be taken back. A sliding window can only be where all that the next token looks at is
+        still there, about which the library says nothing: it cuts, and computes without the cells that are gone.
+        """
+        if length == 0:
+            self.clear(slot)
+            return True
+        first, last = self.seq_range(slot)
+        if last < length - 1 or (not self.model.memory.has_state and first > self._first_needed(length)):
+            return False
+        return bool(C.llama_memory_seq_rm(self.memory, slot, length, -1))
 
     def clear(self, slot: int) -> None:
         """Drop all of the slot's KV."""
         C.llama_memory_seq_rm(self.memory, slot, -1, -1)
+
+    @property
+    def can_fork(self) -> bool:
+        """Whether slots can share cells: in a pool, with full attention.
+
+        Between streams the library copies whole ones only, and aborts the process otherwise. Shared cells of a window
+        are never given up, so the pool of windows would run out; a recurrent state is shared as a whole only.
+        """
+        return self.resolved.kv_mode == "unified" and self.model.memory.cuts
+
+    def fork(self, source: int, target: int, length: int) -> bool:
+        """Let slot `target` share the first `length` tokens of `source` and nothing else; it takes no cells.
+
+        False, with `target` empty, where slots can't share cells or `source` has fewer tokens.
+        """
+        self.clear(target)
+        if not self.can_fork or self.num_cells(source) < length:
+            return False
+        C.llama_memory_seq_cp(self.memory, source, target, 0, length)
+        return self.num_cells(target) == length
 
     def abort(self) -> None:
         """End the running decode, and every later one, as soon as the backend looks. Any thread may call it."""
@@ -140,33 +183,3 @@ class Context:
             self.handle = None
         if self._pool is not None:
             self._pool.close()
-
-
-def kv_types(model: Model, config: ContextConfig) -> tuple[str, str]:
-    """Of K and V; measured on CPUs, bf16 with flash attention decodes up to twice as fast as llama.cpp's own f16."""
-    kv_type = config.kv_type if config.kv_type is not None else ("f16" if model.offloaded else "bf16")
-    type_k, _, type_v = kv_type.partition("/")
-    return type_k, type_v or type_k
-
-
-def resolve_context(model: Model, config: ContextConfig) -> ResolvedContext:
-    """`config` with this machine's and this model's defaults filled in."""
-    offloaded = model.offloaded
-    type_k, type_v = kv_types(model, config)
-    cells = padded(config.cells_per_seq)
-    threads = config.threads if config.threads is not None else len(config.cpus) or machine.default_threads()
-    flash_attn = config.flash_attn if config.flash_attn is not None else ("auto" if offloaded else "on")
-    return ResolvedContext(
-        max_num_seqs=config.max_num_seqs,
-        cells_per_seq=cells,
-        total_cells=cells * config.max_num_seqs,
-        kv_mode=config.kv_mode,
-        type_k=type_k,
-        type_v=type_v,
-        flash_attn=flash_attn,
-        ubatch=config.ubatch,
-        batch=max(config.max_num_batched_tokens, config.ubatch),
-        threads=threads,
-        cpus=config.cpus,
-        offloaded=offloaded,
-    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -57,6 +58,12 @@ class GgufHeader:
 
 def parse_header(path: Path) -> GgufHeader:
     """The header of the GGUF file at `path`. Raises `ValueError` with the library's reason where it can't be parsed."""
+    with _opened(path) as reader:
+        return _header(reader, path.stat().st_size)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[_Reader]:
     api = _api()
     lib.start()
     lib.take_errors()
@@ -64,9 +71,20 @@ def parse_header(path: Path) -> GgufHeader:
     if not handle:
         raise ValueError(lib.take_errors() or "the library gives no reason")
     try:
-        return _header(_Reader(api, handle), path.stat().st_size)
+        yield _Reader(api, handle)
     finally:
         api.gguf_free(handle)
+
+
+def parse_numbers(path: Path) -> dict[str, tuple[int, ...]]:
+    """The whole numbers, and lists of them, that the GGUF file at `path` gives of its architecture.
+
+    By key without the architecture, such as `attention.head_count_kv`. Raises `ValueError` as `parse_header` does.
+    """
+    with _opened(path) as reader:
+        prefix = f"{reader.string('general.architecture')}."
+        keys = [key for key in reader.all_keys() if key.startswith(prefix)]
+        return {key.removeprefix(prefix): numbers for key in keys if (numbers := reader.integers(key))}
 
 
 def _header(reader: _Reader, size: int) -> GgufHeader:
@@ -123,6 +141,10 @@ class _Reader:
         self._handle = handle
         self.n_tensors = int(api.gguf_get_n_tensors(handle))
         self._data_offset = int(api.gguf_get_data_offset(handle))
+
+    def all_keys(self) -> list[str]:
+        count = self._api.gguf_get_n_kv(self._handle)
+        return [self._api.gguf_get_key(self._handle, i).decode("utf-8", "replace") for i in range(count)]
 
     def _find(self, key: str) -> tuple[int, int | None]:
         index = self._api.gguf_find_key(self._handle, key.encode())
@@ -186,10 +208,11 @@ def _api() -> Any:
     api.ggml_type_name.restype = ctypes.c_char_p
     api.gguf_find_key.argtypes = [context, ctypes.c_char_p]
     api.gguf_find_key.restype = index
-    for name in ("gguf_get_data_offset", "gguf_get_n_tensors"):
+    for name in ("gguf_get_data_offset", "gguf_get_n_tensors", "gguf_get_n_kv"):
         getattr(api, name).argtypes = [context]
         getattr(api, name).restype = ctypes.c_size_t
     for name, result in {
+        "gguf_get_key": ctypes.c_char_p,
         "gguf_get_kv_type": ctypes.c_int,
         "gguf_get_arr_type": ctypes.c_int,
         "gguf_get_arr_n": ctypes.c_size_t,

@@ -6,37 +6,24 @@ from dataclasses import replace
 
 from cbatch.config import ContextConfig, padded
 from cbatch.llama import machine
-from cbatch.llama.context import kv_types
+from cbatch.llama.kv_types import kv_types
 from cbatch.llama.lib import C
 from cbatch.llama.model import Model
 
-_BYTES_PER_ELEMENT = {
-    "f32": 4.0,
-    "f16": 2.0,
-    "bf16": 2.0,
-    "q8_0": 34 / 32,
-    "q5_1": 24 / 32,
-    "q5_0": 22 / 32,
-    "q4_1": 20 / 32,
-    "q4_0": 18 / 32,
-    "iq4_nl": 18 / 32,
-}
-"""ggml's block sizes: bytes of a block / elements of a block."""
 KV_SHARE = 0.6
 """Of the memory that is available, the most that KV may take; the rest is for compute buffers and everybody else."""
 
 
 def kv_bytes_per_cell(model: Model, config: ContextConfig) -> float:
-    """Bytes of K and V that one token fills over all layers, were every layer full attention (so an upper bound)."""
-    type_k, type_v = kv_types(model, config)
-    metadata = model.metadata
-    arch = metadata.get("general.architecture", "")
-    layers, heads_kv = C.llama_model_n_layer(model.handle), C.llama_model_n_head_kv(model.handle)
-    head = C.llama_model_n_embd(model.handle) // max(1, C.llama_model_n_head(model.handle))
-    key = int(metadata.get(f"{arch}.attention.key_length", head))
-    value = int(metadata.get(f"{arch}.attention.value_length", head))
-    per_head = key * _BYTES_PER_ELEMENT[type_k] + value * _BYTES_PER_ELEMENT[type_v]
-    return float(layers * heads_kv * per_head)
+    """Bytes that one more token of a sequence takes, K and V of all layers that keep every token.
+
+    Where no layer does (recurrent models), what its share is of a slot's state. Positive in any case.
+    """
+    memory = model.memory
+    growing = memory.bytes_per_token(*kv_types(model, config), windowed=False)
+    if growing > 0:
+        return growing
+    return kv_bytes(model, replace(config, max_num_seqs=1)) / padded(config.cells_per_seq)
 
 
 def kv_budget(model: Model) -> float:
@@ -69,4 +56,11 @@ def within_memory(
 
 def kv_bytes(model: Model, config: ContextConfig) -> float:
     """Bytes of KV that a context takes."""
-    return config.max_num_seqs * padded(config.cells_per_seq) * kv_bytes_per_cell(model, config)
+    memory, types = model.memory, kv_types(model, config)
+    slots = config.max_num_seqs
+    pools, shared = (1, slots) if config.kv_mode == "unified" else (slots, 1)
+    cells = config.total_cells // pools
+    windows = padded(min(cells, memory.window * shared + config.ubatch))  # as llama_kv_cache_iswa has it
+    growing = config.total_cells * memory.bytes_per_token(*types, windowed=False)
+    windowed = pools * windows * memory.bytes_per_token(*types, windowed=True)
+    return growing + windowed + slots * memory.state_bytes

@@ -11,7 +11,9 @@ from typing import Any
 from cbatch.config import ModelConfig
 from cbatch.errors import ModelError, UsageError
 from cbatch.llama import lib
+from cbatch.llama.gguf_header import parse_numbers
 from cbatch.llama.lib import C
+from cbatch.llama.memory_kind import ModelMemory, model_memory
 
 
 class Model:
@@ -106,6 +108,17 @@ class Model:
             key = _text(C.llama_model_meta_key_by_index, self.handle, i)
             found[key] = _text(C.llama_model_meta_val_str_by_index, self.handle, i)
         return found
+
+    @cached_property
+    def memory(self) -> ModelMemory:
+        """What the model keeps of the tokens of a sequence."""
+        return model_memory(
+            self.metadata.get("general.architecture", ""),
+            parse_numbers(self.config.path),
+            recurrent=bool(C.llama_model_is_recurrent(self.handle)),
+            hybrid=bool(C.llama_model_is_hybrid(self.handle)),
+            window=int(C.llama_model_n_swa(self.handle)),
+        )
 
     @property
     def description(self) -> str:

@@ -8,21 +8,22 @@ import numpy as np
 
 from cbatch.clock import Clock
 from cbatch.config import ContextConfig
-from cbatch.engine.runner import CallTiming, Capacity, Failed, Sampled, StepPlan, StepResult, Work
+from cbatch.engine.runner import CallTiming, Capacity, Failed, Move, Restore, Sampled, StepPlan, StepResult, Work
 from cbatch.engine.sequence import Sequence
 from cbatch.errors import EngineError, Interrupted
-from cbatch.llama import lib
+from cbatch.llama import lib, snapshot
 from cbatch.llama.batch import Batch
 from cbatch.llama.compose import Call, compose
 from cbatch.llama.context import Context
-from cbatch.llama.memory import within_memory
+from cbatch.llama.echo import Echo, num_outputs, text_bytes
+from cbatch.llama.memory import kv_bytes_per_cell, within_memory
 from cbatch.llama.model import Model
-from cbatch.llama.sampling import Sampler
+from cbatch.llama.sampling import Logits, Sampler, logprobs_at, rows_to_score
 from cbatch.llama.text_stream import TextStream
 from cbatch.llama.tokenizer import Tokenizer
 from cbatch.types import Request
 
-_OK, _NO_ROOM, _ABORTED = 0, 1, 2
+_OK, _NO_ROOM, _ABORTED, _REFUSED = 0, 1, 2, -1
 _FATAL_IN_A_ROW = 8
 
 
@@ -41,6 +42,7 @@ class LlamaRunner:
         self.clock = clock
         self._max_cells = max_cells
         self._sampler = Sampler(model.n_vocab)
+        self._echo = Echo()
         self._texts: dict[Sequence, TextStream] = {}
         self._fatal_in_a_row = 0
         self._aborted = False
@@ -54,57 +56,144 @@ class LlamaRunner:
     def capacity(self) -> Capacity:
         context = self.context
         resolved = context.resolved
-        return Capacity(resolved.max_num_seqs, context.cells_per_seq, context.total_cells, context.max_batched_tokens)
+        return Capacity(
+            resolved.max_num_seqs,
+            context.cells_per_seq,
+            context.total_cells,
+            context.max_batched_tokens,
+            cuts=self.model.memory.cuts,
+            holes_cost=resolved.kv_mode == "split",
+            bytes_per_cell=kv_bytes_per_cell(self.model, context.config),
+        )
 
     def run(self, plan: StepPlan) -> StepResult:
         result = StepResult()
+        self._change_slots(plan, result)
+        for call in self._compose(plan):
+            self._execute(call, result)
+        self._save(plan, result)
+        return result
+
+    def _change_slots(self, plan: StepPlan, result: StepResult) -> None:
+        """Everything that comes before computing."""
+        start = self.clock.now_ns()
+        for seq, slot in plan.swaps:
+            self._keep(seq, slot, result)
+        saved = self.clock.now_ns()
         for slot in plan.freed:
             self.context.clear(slot)
-        for call in compose(plan, kv_mode=self.context.resolved.kv_mode, ubatch=self.context.resolved.ubatch):
-            self._execute(call, result)
-        return result
+        for move in plan.moves:
+            self._move(move, result)
+        moved = self.clock.now_ns()
+        for restore in plan.restores:
+            self._restore(restore, result)
+        result.save_ns += saved - start if plan.swaps else 0
+        result.move_ns += moved - saved if plan.moves else 0
+        result.restore_ns += self.clock.now_ns() - moved if plan.restores else 0
+
+    def _save(self, plan: StepPlan, result: StepResult) -> None:
+        start = self.clock.now_ns()
+        for seq, length in plan.saves:
+            if seq.slot is not None and self.context.is_intact(seq.slot, length):
+                self._keep(seq, seq.slot, result)
+        result.save_ns += self.clock.now_ns() - start if plan.saves else 0
+
+    def _keep(self, seq: Sequence, slot: int, result: StepResult) -> None:
+        taken = snapshot.save(self.context, slot)
+        if taken is not None:
+            result.saved[seq] = taken
+
+    def _move(self, move: Move, result: StepResult) -> None:
+        """In split mode slots are streams of their own, so a move is a copy through the host."""
+        target = move.seq.slot
+        assert target is not None
+        taken = snapshot.save(self.context, move.source)
+        self.context.clear(move.source)
+        if taken is None or not snapshot.restore(self.context, target, taken):
+            result.rewound[move.seq] = 0
+
+    def _restore(self, restore: Restore, result: StepResult) -> None:
+        seq, taken, length = restore
+        assert seq.slot is not None
+        assert isinstance(taken, snapshot.HostSnapshot)
+        done = snapshot.restore(self.context, seq.slot, taken)
+        if done and length < taken.num_tokens:
+            done = self.context.cut(seq.slot, length)
+        if not done:
+            self.context.clear(seq.slot)
+            result.rewound[seq] = 0
+
+    def _compose(self, plan: StepPlan) -> list[Call]:
+        resolved = self.context.resolved
+        # recurrent states are computed like streams, whatever the KV beside them
+        streams = resolved.kv_mode == "split" or self.model.memory.has_state
+        return compose(plan, streams=streams, ubatch=resolved.ubatch, max_outputs=resolved.max_outputs)
 
     def _execute(self, call: Call, result: StepResult) -> None:
         if self._aborted:  # a GPU doesn't look at the context's abort flag, and a grown context has a new one
             raise Interrupted("stopped between two decode calls")
-        batch = self._batch.fill(call.works)
+        works = _still_due(call.works, result)
+        if not works:
+            return
+        batch = self._batch.fill(works)
         start = self.clock.now_ns()
         code = self.context.decode(batch)
         end = self.clock.now_ns()
-        result.calls.append(CallTiming(call.kind, start, end, tuple(call.works) if code == _OK else ()))
+        result.calls.append(CallTiming(call.kind, start, end, tuple(works) if code == _OK else ()))
         if code == _OK:
             self._fatal_in_a_row = 0
-            self._sample(call.works, result)
+            self._read(works, result)
             result.sample_ns += self.clock.now_ns() - end
         elif code == _ABORTED or self._aborted:
             raise Interrupted("stopped inside a decode call")
         else:
-            self._recover(call, code, result)
+            self._recover(Call(call.kind, works), code, result)
 
-    def _sample(self, works: list[Work], result: StepResult) -> None:
-        seqs = [work.seq for work in works if work.samples]
-        if not seqs:
+    def _read(self, works: list[Work], result: StepResult) -> None:
+        """Take in the logits of a call: of prompts that are scored, and of tokens to choose."""
+        outputs = [num_outputs(work) for work in works]
+        total = sum(outputs)
+        if total == 0:
             return
-        tokens = self._sampler.sample(self.context.logits(len(seqs)), seqs)
+        logits = self.context.logits(total)
+        seqs = [work.seq for work in works if work.samples]
+        if len(seqs) < total:
+            result.prompt_logprobs += self._echo.read(works, logits)
+            last = np.cumsum(outputs) - 1
+            logits = logits[[row for row, work in zip(last, works, strict=True) if work.samples]]
+        if seqs:
+            self._sample(seqs, logits, result)
+
+    def _sample(self, seqs: list[Sequence], logits: Logits, result: StepResult) -> None:
+        to_score = rows_to_score(logits, seqs)
+        tokens = self._sampler.sample(logits, seqs)
         now = self.clock.now_ns()
-        for seq, token in zip(seqs, tokens, strict=True):
+        for i, (seq, token) in enumerate(zip(seqs, tokens, strict=True)):
             if token < 0:
                 result.failed.append(Failed(seq, "the model gave no usable logits (NaN): the weights may be damaged"))
-            elif seq.request.is_end(token):
-                result.sampled.append(Sampled(seq, token, now))
-            else:
-                text, stopped = self._stream(seq).push(token)
-                result.sampled.append(Sampled(seq, token, now, text, stopped))
+                continue
+            stream = self._stream(seq)
+            text, stopped = ("", False) if seq.request.is_end(token) else stream.push(token)
+            k = seq.request.sampling.logprobs_needed
+            logprobs = None if k is None else logprobs_at(to_score[i], token, k)
+            result.sampled.append(Sampled(seq, token, now, text, stopped, logprobs))
 
     def _stream(self, seq: Sequence) -> TextStream:
         stream = self._texts.get(seq)
         if stream is None:
-            stream = TextStream(self._tokenizer.token_bytes, seq.request.sampling.stop)
-            self._texts[seq] = stream
+            sampling = seq.request.sampling
+            before = text_bytes(self._tokenizer, seq.request.prompt) if sampling.echo else b""
+            stream = self._texts[seq] = TextStream(self._tokenizer.token_bytes, sampling.stop, before)
         return stream
 
     def _recover(self, call: Call, code: int, result: StepResult) -> None:
         """After a failed call: bring the sequences back to where they were, then find the one to blame by halving."""
+        if code not in (_NO_ROOM, _REFUSED) and self.model.memory.has_state:
+            # states change places while they are computed, also those of sequences that aren't in the call
+            raise EngineError(
+                f"llama_decode failed (code {code}), after which no state of a recurrent model can be trusted: "
+                f"{lib.take_errors() or 'the library gives no reason'}"
+            )
         intact = [work for work in call.works if self._roll_back(work, result)]
         if len(call.works) > 1:
             for part in _halves(intact):
@@ -124,9 +213,9 @@ class LlamaRunner:
         """Undo what a failed call left of the work. Memories that can't be cut lose all, and it is computed again."""
         slot = work.seq.slot
         assert slot is not None
-        if self.context.num_cells(slot) == work.start:
+        if self.context.is_intact(slot, work.start):
             return True
-        if work.start > 0 and self.context.cut(slot, work.start) and self.context.num_cells(slot) == work.start:
+        if work.start > 0 and self.context.cut(slot, work.start) and self.context.is_intact(slot, work.start):
             return True
         self.context.clear(slot)
         if work.start == 0:
@@ -136,6 +225,7 @@ class LlamaRunner:
 
     def finish(self, seq: Sequence) -> str:
         self._sampler.forget(seq)
+        self._echo.forget(seq)
         stream = self._texts.pop(seq, None)
         return stream.finish() if stream is not None else ""
 
@@ -157,6 +247,9 @@ class LlamaRunner:
         self._start()
         return self.capacity
 
+    def num_tokens(self, slot: int) -> int:
+        return self.context.num_cells(slot)
+
     def abort(self) -> None:
         self._aborted = True
         self.context.abort()
@@ -171,6 +264,14 @@ def _warm_up_work() -> Work:
     return Work(seq, 0, 1)
 
 
+def _still_due(works: list[Work], result: StepResult) -> list[Work]:
+    """Without those of sequences that an earlier call of the step has failed or lost: a prompt may be in several."""
+    if not (result.failed or result.rewound):
+        return works
+    gone = {failed.seq for failed in result.failed} | result.rewound.keys()
+    return [work for work in works if work.seq not in gone]
+
+
 def _halves(works: list[Work]) -> list[list[Work]]:
     middle = (len(works) + 1) // 2
     return [half for half in (works[:middle], works[middle:]) if half]
@@ -180,6 +281,6 @@ def _explain(code: int, length: int) -> str:
     detail = lib.take_errors()
     reason = {
         _NO_ROOM: f"no KV room for {length} more tokens: raise --ctx or use fewer slots",
-        -1: "llama.cpp refused the batch",
+        _REFUSED: "llama.cpp refused the batch",
     }.get(code, f"llama_decode failed with code {code}")
     return f"{reason} ({detail})" if detail else reason

@@ -216,8 +216,8 @@ def test_a_thread_pool_with_a_mask_computes_the_same(tiny: Model, alone: dict[st
 
 
 def test_contexts_that_cannot_be_made_say_why(tiny: Model) -> None:
-    with pytest.raises(EngineError, match="no context of 4 x 256"):
-        Context(tiny, ContextConfig(max_num_seqs=4, cells_per_seq=256, kv_type="f16/q4_0", flash_attn="off"))
+    with pytest.raises(EngineError, match="no context of 257 x 256"):
+        Context(tiny, ContextConfig(max_num_seqs=257, cells_per_seq=256))
     for wrong in ({"kv_type": "q9"}, {"kv_mode": "both"}, {"flash_attn": "yes"}, {"threads": 0}, {"cells_per_seq": 0}):
         with pytest.raises(UsageError):
             ContextConfig(**wrong)

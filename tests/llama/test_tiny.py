@@ -18,7 +18,7 @@ from cbatch.llama.gguf_file import check_model_files
 from cbatch.llama.lib import C
 from cbatch.llama.model import Model
 from cbatch.llama.probe import decode_a_little
-from cbatch.llama.tiny import write_tiny, write_tiny_lora
+from cbatch.llama.tiny import KINDS, write_tiny, write_tiny_lora
 
 
 def _tokenize(model: Model, text: str, *, add_special: bool = False, parse_special: bool = False) -> list[int]:
@@ -68,13 +68,14 @@ def test_special_tokens_and_template(tiny: Model, tmp_path: Path) -> None:
         assert _tokenize(bare, "a", add_special=True) == [ord("a")]
 
 
-def test_greedy_output_varies_and_logits_are_well_apart(tiny: Model) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_greedy_output_varies_and_logits_are_well_apart(kinds: dict[str, Model], kind: str) -> None:
     outputs = []
     for prompt in ("Hello", "The quick", "x"):
-        with _context(tiny) as context:
-            tokens, output, spread = _tokenize(tiny, prompt, add_special=True), [], []
+        with _context(kinds[kind]) as context:
+            tokens, output, spread = _tokenize(kinds[kind], prompt, add_special=True), [], []
             for _ in range(32):
-                logits = _logits(tiny, context, tokens)
+                logits = _logits(kinds[kind], context, tokens)
                 spread.append(logits.std())
                 tokens = [int(logits.argmax())]
                 output += tokens
@@ -84,9 +85,24 @@ def test_greedy_output_varies_and_logits_are_well_apart(tiny: Model) -> None:
     assert outputs[0] != outputs[1] != outputs[2]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_far_back_still_count(kinds: dict[str, Model], kind: str) -> None:
+    """Else no test would notice a memory that has lost them."""
+    after = []
+    for first in (b"A", b"B"):
+        with _context(kinds[kind]) as context:
+            after.append(_logits(kinds[kind], context, [*first, *b"the same thirty tokens come after"]))
+    assert np.abs(after[0] - after[1]).max() > 0.01
+
+
 def test_the_seed_decides_the_weights(tmp_path: Path) -> None:
     a, b, c = (write_tiny(tmp_path / f"{i}.gguf", seed=seed).read_bytes() for i, seed in enumerate((0, 0, 1)))
     assert a == b != c
+
+
+def test_other_kinds_have_plain_weights(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="a tiny mamba has F32 weights"):
+        write_tiny(tmp_path / "m.gguf", kind="mamba", weight_type="Q4_0")
 
 
 @pytest.mark.parametrize(
