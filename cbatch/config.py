@@ -18,6 +18,8 @@ MAX_CPUS = 512
 """GGML_MAX_N_THREADS."""
 FLASH_ATTN = ("auto", "on", "off")
 BATCHING = ("continuous", "static", "padded")
+PREEMPT = ("swap", "recompute", "off")
+ON_OVERFLOW = ("error", "truncate-left", "truncate-middle", "shift")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,32 @@ class SchedulerConfig:
     """One of `BATCHING`: when waiting sequences may enter slots (`cbatch.engine.admission`)."""
     static_wait_ns: int = 0
     """Static and padded: how long the first of a group may wait for others, until there are max_num_seqs."""
+    prefix_cache_bytes: int = 0
+    """Memory for prompt prefixes that are computed once and restored for others; 0 is none."""
+    keep_prefixes: bool = False
+    """Keep every prompt for those that come later, not only what prompts that wait already share."""
+    group_prefixes: bool = False
+    """Of equal priorities, let those that share prefixes run one after the other instead of in order of arrival."""
+    preempt: str = "swap"
+    """One of `PREEMPT`: what becomes of a sequence's KV when it gives way to one of higher priority."""
+    kv_overcommit: bool = False
+    """Reserve KV for what is computed and some growth instead of all that a sequence may come to."""
+    ageing_ns: int = 300_000_000_000
+    """Waiting this long makes up for one step of priority, so that nothing waits for ever."""
+    compact: bool = True
+    """Close the gaps between slots at the end of a job, where that pays."""
 
     def __post_init__(self) -> None:
         if self.batching not in BATCHING:
             raise UsageError(f"batching is {self.batching!r}: give one of {', '.join(BATCHING)}")
+        if self.preempt not in PREEMPT:
+            raise UsageError(f"preempt is {self.preempt!r}: give one of {', '.join(PREEMPT)}")
+        if self.kv_overcommit and self.preempt == "off":
+            raise UsageError("kv-overcommit needs preemption for when memory runs out: leave --preempt off out")
+        if self.prefix_cache_bytes < 0:
+            raise UsageError(f"prefix-cache is {self.prefix_cache_bytes} bytes: give 0 or more")
+        if self.ageing_ns < 1:
+            raise UsageError(f"ageing is {self.ageing_ns} ns: give more than 0")
         if self.static_wait_ns < 0:
             raise UsageError(f"static-wait is {self.static_wait_ns / 1e6:g} ms: give 0 or more")
         if not 1 <= self.max_num_seqs <= MAX_SEQS:
@@ -49,6 +73,22 @@ class SchedulerConfig:
             )
         if self.prefill_chunk is not None and self.prefill_chunk < 1:
             raise UsageError(f"prefill_chunk is {self.prefill_chunk}: give 1 or more, or leave it out")
+
+
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """What becomes of requests that pass the context; `cbatch.engine.fit` tells what each policy does."""
+
+    policy: str = "error"
+    """One of `ON_OVERFLOW`."""
+    keep: int = 0
+    """First tokens of a prompt that stay whatever is dropped."""
+
+    def __post_init__(self) -> None:
+        if self.policy not in ON_OVERFLOW:
+            raise UsageError(f"on-overflow is {self.policy!r}: give one of {', '.join(ON_OVERFLOW)}")
+        if self.keep < 0:
+            raise UsageError(f"keep is {self.keep}: give 0 or more tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +117,12 @@ class ContextConfig:
     max_num_batched_tokens: int = 2048
     ubatch: int = 512
     kv_mode: str = "split"
+    pool_cells: int | None = None
+    """In unified mode: cells of the pool, in place of max_num_seqs x cells_per_seq."""
     kv_type: str | None = None
     """For K and V, or `K/V` such as `q8_0/bf16`."""
+    shifts: bool = False
+    """Whether tokens will be dropped from the middle of sequences, which not every type of K allows."""
     flash_attn: str | None = None
     threads: int | None = None
     cpus: tuple[int, ...] = ()
@@ -99,6 +143,8 @@ class ContextConfig:
                     )
         if self.priority not in PRIORITIES:
             raise UsageError(f"priority is {self.priority!r}: give one of {', '.join(PRIORITIES)}")
+        if self.pool_cells is not None and (self.pool_cells < 1 or self.kv_mode != "unified"):
+            raise UsageError(f"a pool of {self.pool_cells} KV cells: give 1 or more, and unified KV")
         if self.ubatch < 1:
             raise UsageError(f"ubatch is {self.ubatch}: give 1 or more")
         if self.cells_per_seq < 1:
@@ -110,6 +156,13 @@ class ContextConfig:
                 f"{self.threads} threads on {len(self.cpus)} CPUs would wait for one another: "
                 "give as many CPUs as threads, or fewer threads"
             )
+
+    @property
+    def total_cells(self) -> int:
+        """Of all sequences together."""
+        if self.pool_cells is not None:
+            return padded(self.pool_cells)
+        return self.max_num_seqs * padded(self.cells_per_seq)
 
 
 def padded(cells: int) -> int:

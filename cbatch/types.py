@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbatch.errors import ParameterError
+from cbatch.logprobs import Logprobs
 from cbatch.sampling import SamplingParams
 
 Tokens = npt.NDArray[np.int32]
@@ -97,6 +98,14 @@ class Request:
     """The model's end-of-generation tokens; empty with `ignore_eos`. They and `stop_token_ids` finish with `STOP`."""
     stream_seed: int = 0
     """64 bits that determine the request's random numbers."""
+    fork_seeds: tuple[int, ...] = ()
+    """As `stream_seed`, for each further sample of the same prompt."""
+    max_cells: int | None = None
+    """KV cells that it may fill: when it outgrows them, tokens after the first `keep` are dropped. None: as needed."""
+    keep: int = 0
+    """Of these, the first tokens that are never dropped: at most half."""
+    truncated_tokens: int = 0
+    """Tokens that were taken out of its prompt, which the context couldn't hold."""
 
     def __post_init__(self) -> None:
         prompt = np.ascontiguousarray(self.prompt, dtype=np.int32)
@@ -105,14 +114,34 @@ class Request:
                 f"request {self.id!r} has a prompt of shape {prompt.shape}: give at least one token id"
             )
         object.__setattr__(self, "prompt", prompt)
+        if self.max_cells is not None and not (prompt.size <= self.max_cells and 0 <= self.keep <= self.max_cells // 2):
+            raise ParameterError(
+                f"request {self.id!r} has {prompt.size} prompt tokens, keeps {self.keep}, and may fill {self.max_cells} "
+                "KV cells: they have to hold its prompt, and it may keep half of them at most"
+            )
 
     def is_end(self, token: int) -> bool:
         """Whether sampling `token` finishes the request."""
         return token in self.end_tokens or token in self.sampling.stop_token_ids
 
     @property
+    def num_samples(self) -> int:
+        """Sequences that it takes."""
+        return 1 + len(self.fork_seeds)
+
+    @property
+    def scores_prompt(self) -> bool:
+        """Whether log-probabilities of the prompt's own tokens are wanted, so that each must be computed."""
+        return self.sampling.echo and self.sampling.logprobs is not None
+
+    @property
     def cells_needed(self) -> int:
-        """KV cells the request fills at most: every token but the last sampled one is computed."""
+        """KV cells that a sequence of it fills at most."""
+        return self.cells_unbounded if self.max_cells is None else min(self.cells_unbounded, self.max_cells)
+
+    @property
+    def cells_unbounded(self) -> int:
+        """KV cells that it would fill if none of its tokens were dropped: all but the last sampled one are computed."""
         return int(self.prompt.size) + self.sampling.max_tokens - 1
 
 
@@ -154,6 +183,20 @@ class RequestOutput:
     """When each token was sampled, int64[n]."""
     finished_ns: int
     times: TimeSplit = field(default_factory=TimeSplit)
+    cached_tokens: int = 0
+    """Prompt tokens that were restored and not computed, when it first ran."""
+    preemptions: int = 0
+    """How often it gave its slot to others."""
+    dropped_tokens: int = 0
+    """Tokens of its prompt or output that it lost sight of when it outgrew its context."""
+    logprobs: Logprobs | None = None
+    """Of the n output tokens, where they were asked for."""
+    prompt_logprobs: Logprobs | None = None
+    """Of the prompt's tokens, with `echo`."""
+    sample: int = 0
+    """Which of the request's samples, from 0."""
+    others: tuple[RequestOutput, ...] = ()
+    """The request's further samples, best first where `best_of` chose them, else in order."""
 
     @property
     def id(self) -> str:
@@ -223,6 +266,22 @@ class StepRecord:
     """At the end of the step, before finished sequences give theirs back."""
     kv_reserved_cells: int
     kv_total_cells: int
+    kv_shared_cells: int = 0
+    """Of `kv_used_cells`, those with a prompt token that others hold at the same place: used - shared would do."""
+    kv_static_cells: int = 0
+    """What static reservation would hold for the sequences that run: each the cells of a whole slot."""
+    preempted: int = 0
+    """Sequences that lost their slot to others."""
+    moved: int = 0
+    """Sequences that went into another slot, so that no holes are left."""
+    restored_tokens: int = 0
+    """Prompt tokens restored from snapshots and so not computed."""
+    ideal_tokens: int = 0
+    """Prompt tokens of the sequences that began in this step which an unlimited prefix cache would have restored."""
+    restore_ns: int = 0
+    """Putting snapshots into slots."""
+    save_ns: int = 0
+    """Taking snapshots."""
     call_log: tuple[CallRecord, ...] = ()
     """The calls, in order. Not in steps.parquet."""
 

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "cbatch"
-BOTTOM = {"errors", "clock", "sampling", "types", "config"}
+BOTTOM = {"errors", "clock", "sampling", "logprobs", "priority", "types", "config"}
 BELOW: dict[str, set[str]] = {
     "errors": set(),
     "clock": set(),
     "sampling": {"errors"},
-    "types": {"errors", "sampling"},
+    "logprobs": set(),
+    "priority": set(),
+    "types": {"errors", "logprobs", "sampling"},
     "config": {"errors"},
     "inputs": BOTTOM,
     "traces": BOTTOM,

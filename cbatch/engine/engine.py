@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from cbatch.clock import Clock
 from cbatch.config import SchedulerConfig
+from cbatch.engine.group import Group
 from cbatch.engine.ledger import Ledger
 from cbatch.engine.runner import CallTiming, Runner, StepPlan, StepResult, Work
 from cbatch.engine.scheduler import Load, Scheduler
 from cbatch.engine.sequence import Sequence
-from cbatch.errors import ParameterError
+from cbatch.errors import EngineError, ParameterError
 from cbatch.types import CallRecord, Computed, EngineView, Request, RequestOutput, StepRecord
 
 
@@ -32,7 +33,7 @@ class Engine:
         self.scheduler = Scheduler(config if config is not None else SchedulerConfig(), runner.capacity)
         self.last_step: StepRecord | None = None
         """What the last step did and where its time went; None if it had nothing to run."""
-        self._live: dict[str, Sequence] = {}
+        self._live: dict[str, Group] = {}
         self._ledger = Ledger()
 
     @property
@@ -53,36 +54,46 @@ class Engine:
         return self.scheduler.wakes_ns
 
     def add(self, request: Request) -> None:
-        """Enqueue a request. Raises `ParameterError` if one of that id is still unfinished."""
+        """Enqueue a request. Raises `ParameterError` if one of that id is still unfinished, or it can't be served."""
         if request.id in self._live:
             raise ParameterError(f"request id {request.id!r} is already in the engine: give each request its own")
-        seq = Sequence(request, self.clock.now_ns() if request.enqueued_ns is None else request.enqueued_ns)
-        self._live[request.id] = seq
-        self.scheduler.add(seq)
+        if request.cells_unbounded > request.cells_needed and not self.runner.capacity.shifts:
+            raise ParameterError(
+                f"request {request.id!r} may outgrow its {request.max_cells} KV cells, and this memory can't drop "
+                "tokens from the middle of a sequence: lower its max_tokens"
+            )
+        group = Group(request, self.clock.now_ns() if request.enqueued_ns is None else request.enqueued_ns)
+        self._live[request.id] = group
+        for seq in group.unfinished:
+            self.scheduler.add(seq)
 
     def cancel(self, request_id: str) -> RequestOutput:
         """End an unfinished request between two steps. Raises KeyError for an unknown id."""
-        seq = self._live[request_id]
-        self.scheduler.cancel(seq, self.clock.now_ns())
-        return self._output(seq)
+        group = self._live[request_id]
+        ended = list(group.unfinished)
+        for seq in ended:
+            self.scheduler.cancel(seq, self.clock.now_ns())
+        return self._outputs(ended)[0]
 
     def cancel_all(self) -> list[RequestOutput]:
         """End every unfinished request between two steps."""
         return [self.cancel(request_id) for request_id in list(self._live)]
 
     def cancel_waiting(self) -> list[str]:
-        """Withdraw every request that has no slot yet; returns their ids."""
-        ids = [seq.id for seq in self.scheduler.waiting.drain()]
-        for request_id in ids:
-            del self._live[request_id]
-        return ids
+        """Withdraw every request of which nothing has had a slot yet; returns their ids."""
+        waiting = [group for group in self._live.values() if group.untouched]
+        for group in waiting:
+            for seq in group.unfinished:
+                self.scheduler.withdraw(seq)
+            del self._live[group.request.id]
+        return [group.request.id for group in waiting]
 
     def step(self) -> list[RequestOutput]:
         """One iteration; returns the requests that finished in it."""
         self.last_step = None
         refused = self._make_room()
         if refused:
-            return [self._output(seq) for seq in refused]
+            return self._outputs(refused)
         start = self.clock.now_ns()
         plan = self.scheduler.schedule(start)
         if plan.empty:
@@ -91,16 +102,23 @@ class Engine:
         planned = self.clock.now_ns()
         result = self.runner.run(plan)
         decoding = {work.seq for work in (*plan.decodes, *plan.padding)}
-        self._book(plan, result, decoding)
+        self._book(plan, result, decoding, start)
         computed = self.clock.now_ns()
         finished = self.scheduler.update(plan, result, computed)
         updated = self.clock.now_ns()
-        outputs = [self._output(seq) for seq in finished]
-        while self.scheduler.padded:
-            self.runner.finish(self.scheduler.padded.pop())
+        outputs = self._outputs(finished)
+        padded = self.scheduler.places.padded
+        while padded:
+            self.runner.finish(padded.pop())
         scheduling_ns = (planned - start) + (updated - computed)
+        if not self._live:
+            self._check_slots()
         self.last_step = self._record(plan, result, load, start, scheduling_ns, len(finished), decoding)
         return outputs
+
+    def forget_prefixes(self) -> None:
+        """Drop what is kept of prompts that have ended, so that the next load starts from nothing."""
+        self.scheduler.prefixes.clear()
 
     def __iter__(self) -> Iterator[RequestOutput]:
         while self.has_work:
@@ -110,9 +128,20 @@ class Engine:
         return self.scheduler.view()
 
     def check_integrity(self) -> None:
-        """Assert the scheduler's invariants and that no request is lost. For tests."""
+        """Assert the scheduler's invariants, that no request is lost, and what slots hold. Slow: for tests."""
         self.scheduler.check_integrity()
-        assert len(self._live) == self.num_running + self.num_waiting
+        self._check_slots()
+        unfinished = sum(len(group.unfinished) for group in self._live.values())
+        assert unfinished == self.num_running + self.num_waiting
+
+    def _check_slots(self) -> None:
+        """Compare the books with the runner's memory. Raises `EngineError`."""
+        for slot, tokens in self.scheduler.places.tokens_by_slot().items():
+            if self.runner.num_tokens(slot) != tokens:
+                raise EngineError(
+                    f"slot {slot} holds {self.runner.num_tokens(slot)} tokens and should hold {tokens}: "
+                    "this is a mistake in cbatch, please report it"
+                )
 
     def _make_room(self) -> list[Sequence]:
         """Once the engine is drained, grow the context for a request that fits no slot; fail it if that can't be."""
@@ -125,16 +154,23 @@ class Engine:
                 refused.append(self.scheduler.refuse_head(self.clock.now_ns()))
         return refused
 
-    def _book(self, plan: StepPlan, result: StepResult, decoding: set[Sequence]) -> None:
-        running = self.scheduler.running
-        self._ledger.open(running[len(running) - plan.admitted :])
+    def _book(self, plan: StepPlan, result: StepResult, decoding: set[Sequence], start_ns: int) -> None:
+        self._ledger.pause(plan.preempted, start_ns)
+        self._ledger.open(plan.admitted, start_ns)
         for call in result.calls:
             self._ledger.add(call, decoding)
 
-    def _output(self, seq: Sequence) -> RequestOutput:
-        del self._live[seq.id]
-        seq.text.append(self.runner.finish(seq))
-        return seq.to_output(self._ledger.close(seq))
+    def _outputs(self, ended: Iterable[Sequence]) -> list[RequestOutput]:
+        """Of the requests whose last sequences these are."""
+        outputs = []
+        for seq in ended:
+            seq.text.append(self.runner.finish(seq))
+            group = self._live[seq.request.id]
+            group.take(seq, seq.to_output(self._ledger.close(seq)))
+            if not group.unfinished:
+                del self._live[seq.request.id]
+                outputs.append(group.output())
+        return outputs
 
     def _record(
         self,
@@ -157,7 +193,7 @@ class Engine:
             mixed_call_ns=result.call_ns("mixed"),
             sample_ns=result.sample_ns,
             calls=len(result.calls),
-            admitted=plan.admitted,
+            admitted=len(plan.admitted),
             finished=finished,
             failed=len(result.failed),
             decode_seqs=len(plan.decodes),
@@ -166,11 +202,19 @@ class Engine:
             prefill_tokens=sum(work.length for work in plan.prefills),
             output_tokens=sum(sampled.seq not in padding for sampled in result.sampled),
             slots_busy=load.running,
-            slots_total=self.scheduler.num_slots,
+            slots_total=self.scheduler.places.slots.total,
             waiting=load.waiting,
             kv_used_cells=self.scheduler.kv_used_after_step,
             kv_reserved_cells=load.kv_reserved_cells,
             kv_total_cells=kv.capacity.total_cells,
+            kv_shared_cells=self.scheduler.kv_shared_after_step,
+            kv_static_cells=load.running * kv.static_cells,
+            preempted=len(plan.preempted),
+            moved=len(plan.moves),
+            restored_tokens=plan.restored_tokens,
+            ideal_tokens=plan.ideal_tokens,
+            restore_ns=result.restore_ns + result.move_ns,
+            save_ns=result.save_ns,
             call_log=tuple(_call_record(call, decoding) for call in result.calls),
         )
 

@@ -6,10 +6,25 @@ It ships with the package, so that whoever builds on the engine can test on it t
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from cbatch.clock import Clock, VirtualClock
-from cbatch.engine.runner import CallTiming, Capacity, Failed, Sampled, StepPlan, StepResult, Work
+from cbatch.engine.runner import (
+    CallTiming,
+    Capacity,
+    Failed,
+    Move,
+    Restore,
+    Sampled,
+    Shift,
+    StepPlan,
+    StepResult,
+    Work,
+)
 from cbatch.engine.sequence import Sequence
+from cbatch.types import Tokens
 
 
 def letters(seq: Sequence) -> int:
@@ -22,12 +37,29 @@ def one_millisecond(_decodes: int, _prefill_tokens: int) -> int:
     return 1_000_000
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FakeSnapshot:
+    """The tokens whose KV it would hold, a byte each."""
+
+    tokens: Tokens
+
+    @property
+    def num_tokens(self) -> int:
+        return int(self.tokens.size)
+
+    @property
+    def num_bytes(self) -> int:
+        return int(self.tokens.size)
+
+
 class FakeRunner:
     """Samples tokens by a rule and lets virtual time pass; checks that plans are consistent with what it was given.
 
     `cost_ns` maps (decode tokens, prefill tokens) of a call to its duration. A step is one call, or with `split_calls`
     one for decodes and one for prompts. `faults` maps a request id to the number
-    of computed tokens at which it fails. `memory_cells` bounds `grow`.
+    of computed tokens at which it fails. `memory_cells` bounds `grow`. Saving or restoring a token takes
+    `copy_ns_per_token`; without `cuts` a snapshot serves its exact length only. A sequence whose id is in `loses` can
+    be neither restored nor shifted.
     """
 
     def __init__(
@@ -43,9 +75,16 @@ class FakeRunner:
         memory_cells: int | None = None,
         split_calls: bool = False,
         keep_plans: bool = True,
+        copy_ns_per_token: int = 0,
+        cuts: bool = True,
+        holes_cost: bool = False,
+        shifts: bool = True,
+        loses: frozenset[str] = frozenset(),
     ) -> None:
         total = max_num_seqs * cells_per_seq if total_cells is None else total_cells
-        self._capacity = Capacity(max_num_seqs, cells_per_seq, total)
+        self._capacity = Capacity(max_num_seqs, cells_per_seq, total, cuts=cuts, holes_cost=holes_cost, shifts=shifts)
+        self._copy_ns = copy_ns_per_token
+        self._loses = loses
         self._time = clock if clock is not None else VirtualClock()
         self.clock: Clock = self._time
         self.next_token = next_token
@@ -56,7 +95,8 @@ class FakeRunner:
         self.plans: list[StepPlan] = []
         """Every plan run, for tests to look at; empty without `keep_plans`."""
         self._keep_plans = keep_plans
-        self._cells: dict[int, tuple[Sequence, int]] = {}
+        self._cells: dict[int, tuple[Sequence, list[int]]] = {}
+        """By slot, whose tokens it holds and which."""
 
     @property
     def capacity(self) -> Capacity:
@@ -65,19 +105,84 @@ class FakeRunner:
     def run(self, plan: StepPlan) -> StepResult:
         if self._keep_plans:
             self.plans.append(plan)
+        result = StepResult()
+        for seq, slot in plan.swaps:
+            self._save(seq, slot, result)
         for slot in plan.freed:
             self._cells.pop(slot, None)
-        result = StepResult()
-        for decodes, prefills in self._calls(plan):
+        for move in plan.moves:
+            self._move(move)
+        for restore in plan.restores:
+            self._restore(restore, result)
+        for shift in plan.shifts:
+            self._shift(shift, result)
+        self._check_tokens(plan)
+        for decodes, prefills in self._calls(plan, result):
             self._call(decodes, prefills, result)
+        for seq, length in plan.saves:
+            assert seq.slot is not None
+            owner, held = self._cells.get(seq.slot, (None, []))
+            if owner is seq and len(held) == length:
+                self._save(seq, seq.slot, result)
         return result
 
-    def _calls(self, plan: StepPlan) -> list[tuple[tuple[Work, ...], tuple[Work, ...]]]:
+    def _save(self, seq: Sequence, slot: int, result: StepResult) -> None:
+        owner, held = self._cells[slot]
+        assert owner is seq, f"slot {slot} holds {owner.id}, not {seq.id}"
+        result.saved[seq] = FakeSnapshot(np.array(held, np.int32))
+        result.save_ns += self._pass(len(held) * self._copy_ns)
+
+    def _restore(self, restore: Restore, result: StepResult) -> None:
+        seq, snapshot, length = restore
+        assert isinstance(snapshot, FakeSnapshot)
+        assert seq.slot not in self._cells, f"{seq.id} is restored into slot {seq.slot}, which isn't empty"
+        assert seq.slot is not None
+        assert length == snapshot.num_tokens or (self._capacity.cuts and length < snapshot.num_tokens)
+        if seq.id in self._loses:
+            result.rewound[seq] = 0
+            return
+        self._cells[seq.slot] = (seq, snapshot.tokens[:length].tolist())
+        result.restore_ns += self._pass(snapshot.num_tokens * self._copy_ns)
+
+    def _shift(self, shift: Shift, result: StepResult) -> None:
+        seq, keep, count = shift
+        assert self._capacity.shifts
+        assert seq.slot is not None
+        if seq in result.rewound:
+            return
+        owner, held = self._cells[seq.slot]
+        assert owner is seq
+        assert keep + count <= len(held)
+        if seq.id in self._loses:
+            del self._cells[seq.slot]
+            result.rewound[seq] = 0
+            return
+        del held[keep : keep + count]
+
+    def _check_tokens(self, plan: StepPlan) -> None:
+        for seq in {each.seq for each in (*plan.restores, *plan.shifts)}:
+            assert seq.slot is not None
+            _, held = self._cells.get(seq.slot, (seq, []))
+            assert held == seq.tokens(0, len(held)).tolist(), f"{seq.id} gets another's tokens"
+
+    def _move(self, move: Move) -> None:
+        assert move.seq.slot is not None
+        assert self._cells[move.source][0] is move.seq
+        self._cells.pop(move.seq.slot, None)  # of a finished one, whose slot is only kept by a rule
+        self._cells[move.seq.slot] = self._cells.pop(move.source)
+
+    def _pass(self, ns: int) -> int:
+        self._time.advance(ns)
+        return ns
+
+    def _calls(self, plan: StepPlan, result: StepResult) -> list[tuple[tuple[Work, ...], tuple[Work, ...]]]:
         """(decodes, prefills) of each call."""
-        decodes = (*plan.decodes, *plan.padding)
-        if decodes and plan.prefills and self.split_calls:
-            return [(decodes, ()), ((), plan.prefills)]
-        return [(decodes, plan.prefills)]
+        lost = result.rewound.keys()
+        decodes = tuple(work for work in (*plan.decodes, *plan.padding) if work.seq not in lost)
+        prefills = tuple(work for work in plan.prefills if work.seq not in lost)
+        if decodes and prefills and self.split_calls:
+            return [(decodes, ()), ((), prefills)]
+        return [(decodes, prefills)] if decodes or prefills else []
 
     def _call(self, decodes: tuple[Work, ...], prefills: tuple[Work, ...], result: StepResult) -> None:
         start = self.clock.now_ns()
@@ -91,10 +196,10 @@ class FakeRunner:
     def _compute(self, work: Work, result: StepResult) -> None:
         seq = work.seq
         assert seq.slot is not None
-        owner, held = self._cells.get(seq.slot, (seq, 0))
+        owner, held = self._cells.setdefault(seq.slot, (seq, []))
         assert owner is seq, f"slot {seq.slot} still holds {owner.id}"
-        assert held == work.start, f"{seq.id} continues at {work.start}, its slot holds {held}"
-        self._cells[seq.slot] = (seq, work.start + work.length)
+        assert len(held) == work.start, f"{seq.id} continues at {work.start}, its slot holds {len(held)}"
+        held += work.tokens().tolist()
         if seq.id in self.faults and work.start + work.length >= self.faults[seq.id]:
             result.failed.append(Failed(seq, "fault injected"))
         elif work.samples:
@@ -109,8 +214,13 @@ class FakeRunner:
         if self.memory_cells is not None and cells_per_seq <= self.memory_cells:
             self._cells.clear()
             slots = min(self._capacity.max_num_seqs, self.memory_cells // cells_per_seq)
-            self._capacity = Capacity(slots, cells_per_seq, slots * cells_per_seq)
+            self._capacity = replace(
+                self._capacity, max_num_seqs=slots, cells_per_seq=cells_per_seq, total_cells=slots * cells_per_seq
+            )
         return self._capacity
+
+    def num_tokens(self, slot: int) -> int:
+        return len(self._cells[slot][1]) if slot in self._cells else 0
 
     def abort(self) -> None:
         pass

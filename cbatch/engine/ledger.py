@@ -17,13 +17,34 @@ from cbatch.types import FinishReason, TimeSplit
 class _Account:
     """Of one sequence: totals at its start and after its last own call, and its own part."""
 
-    __slots__ = ("decode_from", "decode_ns", "decode_seen", "prefill_from", "prefill_ns", "prefill_seen")
+    __slots__ = (
+        "decode_from",
+        "decode_ns",
+        "decode_seen",
+        "paused_at",
+        "preempted_ns",
+        "prefill_from",
+        "prefill_ns",
+        "prefill_seen",
+    )
 
     def __init__(self, prefill_ns: int, decode_ns: int) -> None:
         self.prefill_from = self.prefill_seen = prefill_ns
         self.decode_from = self.decode_seen = decode_ns
         self.prefill_ns = 0
         self.decode_ns = 0
+        self.preempted_ns = 0
+        self.paused_at: tuple[int, int, int] | None = None
+        """When it lost its slot, and the totals at that time; None while it has one."""
+
+    def resume(self, now_ns: int, prefill_ns: int, decode_ns: int) -> None:
+        """It has a slot again: what went on meanwhile doesn't count."""
+        if self.paused_at is not None:
+            since_ns, prefill_then, decode_then = self.paused_at
+            self.preempted_ns += now_ns - since_ns
+            self.prefill_from += prefill_ns - prefill_then
+            self.decode_from += decode_ns - decode_then
+            self.paused_at = None
 
 
 class Ledger:
@@ -34,10 +55,19 @@ class Ledger:
         self._decode_ns = 0
         self._accounts: dict[Sequence, _Account] = {}
 
-    def open(self, seqs: Items[Sequence]) -> None:
-        """These got a slot just now."""
+    def open(self, seqs: Items[Sequence], now_ns: int) -> None:
+        """These got a slot just now, or got one again."""
         for seq in seqs:
-            self._accounts[seq] = _Account(self._prefill_ns, self._decode_ns)
+            account = self._accounts.get(seq)
+            if account is None:
+                self._accounts[seq] = _Account(self._prefill_ns, self._decode_ns)
+            else:
+                account.resume(now_ns, self._prefill_ns, self._decode_ns)
+
+    def pause(self, seqs: Items[Sequence], now_ns: int) -> None:
+        """These lost their slot just now."""
+        for seq in seqs:
+            self._accounts[seq].paused_at = (now_ns, self._prefill_ns, self._decode_ns)
 
     def add(self, call: CallTiming, decoding: Collection[Sequence]) -> None:
         """A call has ended; `decoding` are the sequences for which it computed an output token."""
@@ -65,6 +95,8 @@ class Ledger:
         account = self._accounts.pop(seq, None)
         if account is None:
             return TimeSplit()
+        assert seq.finished_ns is not None
+        account.resume(seq.finished_ns, self._prefill_ns, self._decode_ns)
         if seq.finish_reason in (FinishReason.STOP, FinishReason.LENGTH):
             prefill_ns, decode_ns = account.prefill_seen, account.decode_seen
         else:
@@ -74,4 +106,5 @@ class Ledger:
             decode_ns=account.decode_ns,
             others_prefill_ns=prefill_ns - account.prefill_from - account.prefill_ns,
             others_decode_ns=decode_ns - account.decode_from - account.decode_ns,
+            preempted_ns=account.preempted_ns,
         )

@@ -10,6 +10,8 @@ from typing import NamedTuple, Protocol
 
 from cbatch.clock import Clock
 from cbatch.engine.sequence import Sequence
+from cbatch.engine.snapshot import Snapshot
+from cbatch.logprobs import TokenLogprobs
 from cbatch.types import Tokens
 
 
@@ -29,9 +31,46 @@ class Work(NamedTuple):
         return self.seq.tokens(self.start, self.start + self.length)
 
 
+class Swap(NamedTuple):
+    """Take a snapshot of a sequence that has just lost `slot`."""
+
+    seq: Sequence
+    slot: int
+
+
+class Move(NamedTuple):
+    """Bring a sequence's KV from slot `source`, which is freed, into the one that it has now."""
+
+    seq: Sequence
+    source: int
+
+
+class Restore(NamedTuple):
+    """Put the first `length` tokens of a snapshot into the sequence's slot, which is empty."""
+
+    seq: Sequence
+    snapshot: Snapshot
+    length: int
+
+
+class Shift(NamedTuple):
+    """Drop `count` tokens of the sequence's KV after its first `keep`, and move what comes after them up to those."""
+
+    seq: Sequence
+    keep: int
+    count: int
+
+
+class Save(NamedTuple):
+    """Take a snapshot of the sequence after its chunk, when it has `length` tokens."""
+
+    seq: Sequence
+    length: int
+
+
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """What runs in one step. The KV of `freed` slots is dropped first."""
+    """What runs in one step: swaps, then `freed` slots lose their KV, then moves, restores, shifts, the works, and saves."""
 
     step: int
     freed: tuple[int, ...]
@@ -39,9 +78,20 @@ class StepPlan:
     """One token each."""
     prefills: tuple[Work, ...]
     """Chunks, in the order in which they were admitted."""
-    admitted: int = 0
+    admitted: tuple[Sequence, ...] = ()
     padding: tuple[Work, ...] = ()
     """As `decodes`, for sequences that have finished: padded batches compute them all the same."""
+    swaps: tuple[Swap, ...] = ()
+    preempted: tuple[Sequence, ...] = ()
+    """Sequences that have lost their slots, swapped or not."""
+    moves: tuple[Move, ...] = ()
+    restores: tuple[Restore, ...] = ()
+    shifts: tuple[Shift, ...] = ()
+    saves: tuple[Save, ...] = ()
+    restored_tokens: int = 0
+    """Prompt tokens that `restores` bring to sequences that begin."""
+    ideal_tokens: int = 0
+    """Those that an unlimited prefix cache would bring them."""
 
     @property
     def empty(self) -> bool:
@@ -56,6 +106,16 @@ class Sampled(NamedTuple):
     at_ns: int
     text: str = ""
     stopped: bool = False
+    logprobs: TokenLogprobs | None = None
+    """Where the request asks for them."""
+
+
+class PromptLogprobs(NamedTuple):
+    """Of prompt tokens, from position `start` on: what the tokens before each said of it."""
+
+    seq: Sequence
+    start: int
+    places: list[TokenLogprobs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +144,18 @@ class StepResult:
     sampled: list[Sampled] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
     rewound: dict[Sequence, int] = field(default_factory=dict)
-    """Sequences whose KV was lost to a failed call: how many of their tokens are computed now."""
+    """Sequences whose KV was lost, to a failed call, restore or shift: how many of their tokens are computed now."""
+    saved: dict[Sequence, Snapshot] = field(default_factory=dict)
+    """Of swaps and saves; without those that there was no memory for."""
+    prompt_logprobs: list[PromptLogprobs] = field(default_factory=list)
+    """In order of position for each sequence that has `echo`; position 0 has none."""
     calls: list[CallTiming] = field(default_factory=list)
     """In order; no two overlap."""
     sample_ns: int = 0
+    restore_ns: int = 0
+    move_ns: int = 0
+    save_ns: int = 0
+    """Swaps and saves."""
 
     def call_ns(self, kind: str) -> int:
         """Time inside calls of a kind."""
@@ -105,6 +173,14 @@ class Capacity:
     """Of all slots together; below max_num_seqs * cells_per_seq where slots share a pool."""
     max_batched_tokens: int = 2**31 - 1
     """Most tokens of a plan."""
+    cuts: bool = True
+    """Whether a sequence can be cut back to any length; else a snapshot serves its exact length only."""
+    holes_cost: bool = False
+    """Whether decoding is slower where the slots of those that run have gaps between them."""
+    shifts: bool = True
+    """Whether tokens can be dropped from the middle of a sequence."""
+    bytes_per_cell: float = 1.0
+    """Of memory; about what a snapshot takes for each of its tokens."""
 
 
 class Runner(Protocol):
@@ -129,6 +205,10 @@ class Runner(Protocol):
 
         Where the capacity comes back changed, all KV was dropped.
         """
+        ...
+
+    def num_tokens(self, slot: int) -> int:
+        """Tokens whose KV the slot holds, by the memory's own account."""
         ...
 
     def abort(self) -> None:

@@ -1,14 +1,20 @@
-"""The mutable state of one generation. Knows no text rules, no slots' KV, no clock."""
+"""The mutable state of one generation. Knows no text rules, no slots' KV, no clock.
+
+Its context is its prompt and output without the tokens that it had to drop. Positions, and how much is computed, count
+in the context; they are those of its KV.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from cbatch.engine.snapshot import Snapshot
+from cbatch.logprobs import Logprobs, TokenLogprobs
 from cbatch.types import FinishReason, Request, RequestOutput, TimeSplit, Tokens
 
 
 class Sequence:
-    """One running or waiting generation: prompt and output tokens, and how many of them are computed.
+    """One running or waiting generation: prompt and output tokens, and how many of its context are computed.
 
     Invariant: 0 <= num_computed <= num_tokens; the next token is sampled when they meet.
     """
@@ -16,23 +22,44 @@ class Sequence:
     __slots__ = (
         "_output",
         "admitted_ns",
+        "cached_tokens",
         "enqueued_ns",
         "error",
         "finish_reason",
         "finished_ns",
+        "known_tokens",
+        "logprobs",
         "num_computed",
+        "num_dropped",
         "num_prompt",
+        "preemptions",
+        "prompt_logprobs",
         "request",
+        "sample",
         "slot",
+        "snapshot",
         "text",
         "token_ns",
     )
 
-    def __init__(self, request: Request, enqueued_ns: int) -> None:
+    def __init__(self, request: Request, enqueued_ns: int, sample: int = 0) -> None:
         self.request = request
+        self.sample = sample
+        """Which of the request's samples, from 0."""
         self.num_prompt = int(request.prompt.size)
         self.num_computed = 0
+        self.num_dropped = 0
+        """Tokens after the request's `keep` that are no longer in the context."""
         self.slot: int | None = None
+        self.snapshot: Snapshot | None = None
+        """Of its KV, while it waits after having lost its slot."""
+        self.cached_tokens = 0
+        """Prompt tokens restored when it first ran."""
+        self.known_tokens = 0
+        """First prompt tokens that were those of an earlier prompt when it was enqueued."""
+        self.preemptions = 0
+        self.logprobs: list[TokenLogprobs] = []
+        self.prompt_logprobs: list[TokenLogprobs] = []
         self.text: list[str] = []
         self.token_ns: list[int] = []
         self.enqueued_ns = enqueued_ns
@@ -44,7 +71,13 @@ class Sequence:
 
     @property
     def id(self) -> str:
-        return self.request.id
+        """The request's, with the number of a further sample."""
+        return f"{self.request.id}#{self.sample}" if self.sample else self.request.id
+
+    @property
+    def stream_seed(self) -> int:
+        """64 bits that determine its random numbers."""
+        return self.request.fork_seeds[self.sample - 1] if self.sample else self.request.stream_seed
 
     @property
     def num_output(self) -> int:
@@ -52,12 +85,29 @@ class Sequence:
 
     @property
     def num_tokens(self) -> int:
-        return self.num_prompt + len(self._output)
+        """Of its context."""
+        return self.num_prompt + len(self._output) - self.num_dropped
 
     @property
     def num_pending(self) -> int:
-        """Tokens not yet computed; 1 while decoding."""
-        return self.num_prompt + len(self._output) - self.num_computed
+        """Tokens of its context not yet computed; 1 while decoding."""
+        return self.num_prompt + len(self._output) - self.num_dropped - self.num_computed
+
+    @property
+    def room(self) -> int:
+        """Tokens that can be computed before the request has filled the cells that it may fill."""
+        most = self.request.max_cells
+        return self.num_pending if most is None else most - self.num_computed
+
+    def drop_half(self) -> int:
+        """Drop the older half of what is computed after the first `keep` tokens; returns how many those are.
+
+        So does llama.cpp when a context is full.
+        """
+        count = max(1, (self.num_computed - self.request.keep) // 2)
+        self.num_dropped += count
+        self.num_computed -= count
+        return count
 
     @property
     def output(self) -> list[int]:
@@ -65,7 +115,16 @@ class Sequence:
         return self._output
 
     def tokens(self, start: int, stop: int) -> Tokens:
-        """Token ids [start, stop) of prompt and output together, int32[stop - start]."""
+        """Token ids [start, stop) of the context, int32[stop - start]."""
+        dropped, keep = self.num_dropped, self.request.keep
+        if dropped == 0 or stop <= keep:
+            return self._all_tokens(start, stop)
+        if start >= keep:
+            return self._all_tokens(start + dropped, stop + dropped)
+        return np.concatenate([self._all_tokens(start, keep), self._all_tokens(keep + dropped, stop + dropped)])
+
+    def _all_tokens(self, start: int, stop: int) -> Tokens:
+        """Of prompt and output together, dropped or not."""
         if stop <= self.num_prompt:
             return self.request.prompt[start:stop]
         tail = np.asarray(self._output[max(0, start - self.num_prompt) : stop - self.num_prompt], dtype=np.int32)
@@ -73,12 +132,14 @@ class Sequence:
             return tail
         return np.concatenate([self.request.prompt[start:], tail])
 
-    def append(self, token: int, at_ns: int, text: str) -> None:
+    def append(self, token: int, at_ns: int, text: str, logprobs: TokenLogprobs | None = None) -> None:
         """Take a sampled token."""
         self._output.append(token)
         self.token_ns.append(at_ns)
         if text:
             self.text.append(text)
+        if logprobs is not None:
+            self.logprobs.append(logprobs)
 
     def finish(self, reason: FinishReason, now_ns: int, error: str | None = None) -> None:
         self.finish_reason = reason
@@ -102,4 +163,10 @@ class Sequence:
             token_ns=np.asarray(self.token_ns, dtype=np.int64),
             finished_ns=self.finished_ns,
             times=times,
+            cached_tokens=self.cached_tokens,
+            preemptions=self.preemptions,
+            dropped_tokens=self.num_dropped,
+            logprobs=None if self.request.sampling.logprobs_needed is None else Logprobs.of(self.logprobs),
+            prompt_logprobs=Logprobs.of_prompt(self.prompt_logprobs) if self.request.scores_prompt else None,
+            sample=self.sample,
         )

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from cbatch.config import Overflow
 from cbatch.driver import Driver, Ending, Outcome
 from cbatch.engine import Engine, fit_to_context
 from cbatch.feed import Arrivals
 from cbatch.types import Job, Observer, Request, RowFault
+
+_ERROR = Overflow()
 
 
 class Replay:
@@ -25,15 +28,19 @@ class Replay:
         observers: Sequence[Observer],
         *,
         max_cells: int,
+        overflow: Overflow = _ERROR,
         deadline_ns: int | None = None,
     ) -> None:
         self._engine = engine
         self._feed = feed
         self._observers = observers
-        self.driver = Driver(engine, feed, [feed, *observers], max_cells=max_cells, deadline_ns=deadline_ns)
+        self.driver = Driver(
+            engine, feed, [feed, *observers], max_cells=max_cells, overflow=overflow, deadline_ns=deadline_ns
+        )
 
     def run(self) -> Outcome:
         """Returns when all is told, or has been stopped. Errors of the feed come after the requests before them."""
+        self._engine.forget_prefixes()  # of warm-ups and of replays before
         outcome = self.driver.run()
         if outcome.ending is not Ending.TIME_UP:
             return outcome
@@ -59,10 +66,17 @@ class Replay:
             observer.finished(ref, output)
 
 
-def warm_up(engine: Engine, requests: Iterable[Request], *, max_cells: int, wanted: Callable[[], bool]) -> None:
+def warm_up(
+    engine: Engine,
+    requests: Iterable[Request],
+    *,
+    max_cells: int,
+    wanted: Callable[[], bool],
+    overflow: Overflow = _ERROR,
+) -> None:
     """Run copies of `requests` all at once, unobserved, as long as `wanted()`."""
     for number, request in enumerate(requests):
-        fitted = fit_to_context(request, max_cells)
+        fitted = fit_to_context(request, max_cells, overflow)
         if not isinstance(fitted, str):
             engine.add(replace(fitted, id=f"warm-up {number}", arrival_ns=0, enqueued_ns=None))
     while engine.has_work and wanted():

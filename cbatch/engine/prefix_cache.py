@@ -1,0 +1,258 @@
+"""Prefixes computed once and restored for others: which to save, when to wait for one, which to let go.
+
+A prefix is saved where the prompts that wait show that others share it, if the costs speak for it; a sequence for
+which another one is computing a prefix waits for that; snapshots are kept under a budget of bytes, and those that no
+waiting prompt needs go first, the least recently used before others. Where arrivals can't be foreseen, as in replay,
+`keep` saves every prompt: first come computes, later ones restore. Knows no slots and calls no runner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Sequence as Items
+
+from cbatch.engine.prefix_costs import PrefixCosts
+from cbatch.engine.prefix_tree import Node, PrefixTree
+from cbatch.engine.runner import Capacity, Restore, Save, StepResult
+from cbatch.engine.sequence import Sequence
+from cbatch.engine.snapshot import Snapshot
+
+_REMEMBERED = 20_000
+"""Prompts kept in mind after they have run, to tell what an unlimited cache would have found."""
+_SHORTEST = 16
+"""Prompts below are left alone: no prefix of theirs can be worth it."""
+
+
+class PrefixCache:
+    """The prefixes of one engine. `budget_bytes` 0 saves nothing but what samples of one prompt share."""
+
+    def __init__(self, budget_bytes: int, *, keep: bool, capacity: Capacity) -> None:
+        self._budget = budget_bytes
+        self._keep = keep
+        self._cuts = capacity.cuts
+        self._tree = PrefixTree()
+        self._costs = PrefixCosts()
+        self._recent: dict[Node, None] = {}
+        """Nodes with snapshots, least recently used first."""
+        self._remembered: dict[Node, None] = {}
+        """Oldest first."""
+        self._claims: dict[Sequence, list[Node]] = {}
+        self.bytes = 0
+        """Of all snapshots."""
+
+    def add(self, seq: Sequence) -> None:
+        """A sequence waits, or waits again."""
+        request = seq.request
+        wanted = request.fork_seeds or (self._budget > 0 and request.prompt.size >= _SHORTEST)
+        if not wanted or seq in self._tree:
+            return
+        seq.known_tokens = self._tree.add(seq)
+
+    def release(self, seq: Sequence) -> None:
+        """The sequence won't save what it promised, at least not soon: nobody is to wait for it."""
+        for node in self._claims.pop(seq, []):
+            node.claim = None
+            self._tree.prune(node)
+
+    def drop(self, seq: Sequence) -> None:
+        """The sequence has ended; harmless for one that isn't here."""
+        self.release(seq)
+        if seq in self._tree:
+            leaf = self._tree.leaf(seq)
+            self._remember(leaf)
+            self._tree.remove(seq)
+            self._shrink()
+
+    def _remember(self, leaf: Node) -> None:
+        self._remembered.pop(leaf, None)
+        self._remembered[leaf] = None
+        leaf.remembered = True
+        if len(self._remembered) > _REMEMBERED:
+            oldest = next(iter(self._remembered))
+            del self._remembered[oldest]
+            oldest.remembered = False
+            self._tree.prune(oldest)
+
+    def enter(self, seq: Sequence) -> None:
+        """The sequence has got a slot."""
+        self._tree.enter(seq)
+
+    def next_after(self, seq: Sequence, head: Sequence) -> Sequence:
+        """Who enters after `seq`: the head of the queue, unless others share more with `seq` that is worth sharing."""
+        group = self._group(seq)
+        if group is None or (head in self._tree and group in self._tree.way(head)):
+            return head
+        return self._tree.oldest(group)
+
+    def _group(self, seq: Sequence) -> Node | None:
+        """The longest prefix of the sequence that queued ones share and that is worth sharing."""
+        group, known = None, 0
+        for node in self._tree.way(seq):
+            kept = node.snapshot is not None or node.claim is not None
+            if kept or self._costs.worth_saving(node.unstarted, node.depth - known, node.depth):
+                known = node.depth
+                group = node if node.queued else group
+        return group
+
+    def must_wait(self, seq: Sequence) -> bool:
+        """Whether another sequence computes a prefix that this one, of which nothing is computed, had better use."""
+        if seq not in self._tree or seq.request.scores_prompt:
+            return False
+        _, found = self._best(seq)
+        for node in self._tree.leaf(seq).path():
+            if node.depth <= found:
+                return False
+            claimed = node.claim is not None and node.claim is not seq
+            if claimed and self._costs.worth_restoring(node.depth - found, node.depth):
+                return True
+        return False
+
+    def begin(self, seq: Sequence) -> Restore | None:
+        """What to restore before the first chunk of a sequence; it no longer waits for others."""
+        if seq not in self._tree:
+            return None
+        self._tree.start(seq)
+        restore = None if seq.request.scores_prompt else self._restore(seq)  # to score, every position is computed
+        self._shrink()
+        return restore
+
+    def _restore(self, seq: Sequence) -> Restore | None:
+        node, length = self._best(seq)
+        if node is None:
+            return None
+        assert node.snapshot is not None
+        self._touch(node)
+        for each in self._tree.leaf(seq).path():  # deeper ones first: what more prompts share is needed again later
+            self._touch(each)
+        return Restore(seq, node.snapshot, length)
+
+    def _best(self, seq: Sequence) -> tuple[Node | None, int]:
+        """The node whose snapshot serves most tokens of the sequence, and how many."""
+        for node in self._tree.leaf(seq).path():
+            source = self._tree.source(node) if self._cuts and node.sources else node
+            if source is None or source.snapshot is None:
+                continue
+            if self._costs.worth_restoring(node.depth, source.snapshot.num_tokens):
+                return source, node.depth
+        return None, 0
+
+    def next_save(self, seq: Sequence) -> int | None:
+        """Where the sequence's prefix is to be saved next, in tokens; a chunk must end there."""
+        if seq not in self._tree:
+            return None
+        if any(node.depth <= seq.num_computed for node in self._claims.get(seq, [])):  # it got past them by a restore
+            self.release(seq)
+        self._claim(seq)
+        depths = [node.depth for node in self._claims.get(seq, [])]
+        if depths:
+            return min(depths)
+        return seq.num_prompt if self._keeps_whole(seq) else None
+
+    def _keeps_whole(self, seq: Sequence) -> bool:
+        leaf = self._tree.leaf(seq)
+        wanted = self._keep and self._cuts and self._budget > 0 and leaf.snapshot is None
+        return wanted and seq.num_computed < seq.num_prompt and not leaf.sources
+
+    def _claim(self, seq: Sequence) -> None:
+        """Promise to save what is worth it on the sequence's way."""
+        known = seq.num_computed
+        for node in reversed(list(self._tree.leaf(seq).path())):
+            if node.snapshot is not None or node.claim is not None:
+                known = max(known, node.depth)
+            elif node.depth > seq.num_computed and self._wanted(node, seq, known):
+                node.claim = seq
+                self._claims.setdefault(seq, []).append(node)
+                known = node.depth
+
+    def _wanted(self, node: Node, seq: Sequence, known: int) -> bool:
+        """Whether to save a prefix of which others have `known` tokens already."""
+        if seq.request.fork_seeds and any(each.request is seq.request for each in node.members):
+            return True
+        foreseen = self._keep and not self._cuts and len(node.children) > 1
+        users = max(node.unstarted, 1) if foreseen else node.unstarted
+        return self._budget > 0 and users > 0 and self._costs.worth_saving(users, node.depth - known, node.depth)
+
+    def take(self, saves: Items[Save], restores: Items[Restore], result: StepResult) -> None:
+        """A step has ended."""
+        for restore in restores:
+            if result.rewound.get(restore.seq) == 0:
+                self._evict_broken(restore.snapshot)
+        saved = 0
+        for seq, length in saves:
+            snapshot = result.saved.get(seq)
+            self._settle(seq, length, snapshot)
+            saved += length if snapshot is not None else 0
+        self._costs.learn(result, saved, sum(restore.snapshot.num_tokens for restore in restores))
+
+    def _settle(self, seq: Sequence, length: int, snapshot: Snapshot | None) -> None:
+        """Of a save: end its claim, and keep what came of it."""
+        claims = self._claims.get(seq, [])
+        node = next((node for node in claims if node.depth == length), None)
+        if node is not None:
+            claims.remove(node)
+            node.claim = None
+        elif length == seq.num_prompt and seq in self._tree:
+            node = self._tree.leaf(seq)
+        if snapshot is not None and node is not None and node.snapshot is None:
+            self._tree.put(node, snapshot)
+            self._recent[node] = None
+            self.bytes += snapshot.num_bytes
+            self._shrink()
+
+    def _touch(self, node: Node) -> None:
+        if node in self._recent:
+            del self._recent[node]
+            self._recent[node] = None
+
+    def _shrink(self) -> None:
+        """Keep to the budget, as far as samples of one prompt don't wait for a snapshot."""
+        while self.bytes > self._budget:
+            free = [node for node in self._recent if not _forks_wait(node)]
+            if not free:
+                return
+            self._evict(next((node for node in free if not node.unstarted), free[0]))
+
+    def _evict(self, node: Node) -> None:
+        assert node.snapshot is not None
+        self.bytes -= node.snapshot.num_bytes
+        del self._recent[node]
+        self._tree.put(node, None)
+        self._tree.prune(node)
+
+    def shared_tokens(self, running: Iterable[Sequence]) -> int:
+        """How many of the tokens that these have computed others hold too, at the same place."""
+        held = 0
+        longest: dict[Node, int] = {}
+        for seq in running:
+            for node in self._tree.leaf(seq).path() if seq in self._tree else ():
+                of_node = min(node.depth, seq.num_computed) - (node.depth - int(node.tokens.size))
+                if of_node > 0:
+                    held += of_node
+                    longest[node] = max(longest.get(node, 0), of_node)
+        return held - sum(longest.values())
+
+    def clear(self) -> None:
+        """Forget every prefix that no unfinished sequence has."""
+        for node in list(self._recent):
+            self._evict(node)
+        for node in self._remembered:
+            node.remembered = False
+            self._tree.prune(node)
+        self._remembered.clear()
+
+    def _evict_broken(self, snapshot: Snapshot) -> None:
+        """One that couldn't be restored isn't tried again."""
+        node = next((node for node in self._recent if node.snapshot is snapshot), None)
+        if node is not None:
+            self._evict(node)
+
+    def check_integrity(self) -> None:
+        """Assert that bytes and counts are those of the parts. For tests."""
+        self._tree.check_integrity()
+        assert self.bytes == sum(node.snapshot.num_bytes for node in self._recent if node.snapshot is not None)
+        assert all(node.claim is seq for seq, nodes in self._claims.items() for node in nodes)
+        assert self.bytes <= self._budget or any(_forks_wait(node) for node in self._recent)
+
+
+def _forks_wait(node: Node) -> bool:
+    return any(seq.request.fork_seeds for seq in node.members)
