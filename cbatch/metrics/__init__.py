@@ -3,6 +3,7 @@
 from cbatch.metrics.attribution import Attribution
 from cbatch.metrics.compare import Comparison
 from cbatch.metrics.divergence import Audit, Repeatability, audit, repeatability
+from cbatch.metrics.kv_table import KVTable, KVWay
 from cbatch.metrics.objectives import Objectives, parse_objectives
 from cbatch.metrics.percentiles import Distribution, parse_percentiles
 from cbatch.metrics.replay import ReplayAccumulator, ReplaySummary
@@ -17,6 +18,8 @@ __all__ = [
     "Audit",
     "Comparison",
     "Distribution",
+    "KVTable",
+    "KVWay",
     "Objectives",
     "Repeatability",
     "ReplayAccumulator",

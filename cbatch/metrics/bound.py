@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from cbatch.metrics.replay import ReplaySummary
+import numpy as np
+import numpy.typing as npt
+
 from cbatch.types import StepRecord
+
+Column = npt.NDArray[np.float64]
 
 MINIMUM_STEPS = 3
 """A cost is believed if it was seen in so many steps."""
@@ -76,21 +79,6 @@ class StepCosts:
         return self._prefill.least()
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """The shortest time in which a run's completed requests could have been served."""
-
-    work_ns: float
-    """All tokens at their cheapest: prompt tokens x prefill cost + (output tokens - requests) x decode cost, since the
-    first output token comes with the prompt."""
-    arrivals_ns: float
-    """From the first arrival to the last: no request can be over before it comes."""
-
-    @property
-    def shortest_ns(self) -> float:
-        return max(self.work_ns, self.arrivals_ns)
-
-
 def merged(costs: Iterable[StepCosts]) -> StepCosts:
     """All together."""
     total = StepCosts()
@@ -99,12 +87,19 @@ def merged(costs: Iterable[StepCosts]) -> StepCosts:
     return total
 
 
-def bound(summary: ReplaySummary, costs: StepCosts) -> Bound | None:
-    """None where no request completed, or too little was computed to know the costs."""
-    prefill_ns, decode_ns, run = costs.prefill_ns, costs.decode_ns, summary.run
-    decodes = run.output_tokens - summary.completed
-    if summary.completed == 0 or prefill_ns is None or (decode_ns is None and decodes > 0):
+def shortest_ns(arrival_ns: Column, prompt_tokens: Column, output_tokens: Column, costs: StepCosts) -> float | None:
+    """The shortest time, ns, from the first arrival on, in which n requests could be served.
+
+    Each array is float64[n], of completed requests. All tokens at their cheapest take prompt tokens x prefill cost +
+    (output tokens - 1) x decode cost, since the first output token comes with the prompt; and no work can be done
+    before its request arrives: max over i of arrival_i + the work of all that arrive at i or later (the makespan of one
+    machine with release dates, Lawler et al. 1993). None without requests, or where no costs are known.
+    """
+    prefill_ns, decode_ns = costs.prefill_ns, costs.decode_ns
+    decodes = output_tokens - 1
+    if arrival_ns.size == 0 or prefill_ns is None or (decode_ns is None and decodes.sum() > 0):
         return None
-    rate = summary.realised_rate
-    arrivals_ns = 0.0 if rate is None else (summary.arrived - 1) / rate * 1e9
-    return Bound(run.prompt_tokens * prefill_ns + decodes * (decode_ns or 0.0), arrivals_ns)
+    order = np.argsort(arrival_ns)
+    work = (prompt_tokens * prefill_ns + decodes * (decode_ns or 0.0))[order]
+    from_here = np.cumsum(work[::-1])[::-1]
+    return float((arrival_ns[order] - arrival_ns.min() + from_here).max())

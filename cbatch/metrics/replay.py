@@ -27,7 +27,10 @@ LATENCIES = ("queue_ns", "ttft_ns", "tpot_ns", "e2e_ns", "normalized_latency_ns"
 
 @dataclass(frozen=True, slots=True)
 class ReplaySummary:
-    """A replay in figures; None where there is nothing to divide by, or nothing to say."""
+    """A replay in figures; None where there is nothing to divide by, or nothing to say.
+
+    A request of several samples counts as in `RunSummary`: its times are its first sample's.
+    """
 
     run: RunSummary
     requested_rate: float | None
@@ -98,12 +101,13 @@ class ReplayAccumulator:
         requested_rate: float | None = None,
         *,
         closed_loop: bool = False,
+        bytes_per_token: float | None = None,
     ) -> None:
         self._objectives = Objectives() if objectives is None else objectives
         self._percentiles = tuple(percentiles)
         self._requested_rate = requested_rate
         self._closed_loop = closed_loop
-        self._run = RunAccumulator()
+        self._run = RunAccumulator(bytes_per_token)
         self.requests = RequestTable()
         """Those that ended; not to be added to."""
         self._met = 0

@@ -22,6 +22,11 @@ def is_completed(output: RequestOutput) -> bool:
     return output.finish_reason in COMPLETED
 
 
+def samples_of(output: RequestOutput) -> tuple[RequestOutput, ...]:
+    """All samples of a request, the first one first: the others' own `others` are empty."""
+    return (output, *output.others)
+
+
 def slip(arrival_ns: int, enqueued_ns: int) -> int:
     """Lateness of the driver, ns: enqueued - arrival."""
     return enqueued_ns - arrival_ns

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
+from cbatch.metrics.kv_table import KVTable, KVTotals
 from cbatch.metrics.percentiles import Distribution
-from cbatch.metrics.request import COMPLETED, RequestMetrics, is_completed
+from cbatch.metrics.request import COMPLETED, RequestMetrics, is_completed, samples_of
 from cbatch.metrics.steps import StepTotals, per_second
 from cbatch.types import EngineView, FinishReason, RequestOutput, RowFault, RowRef, StepRecord
 
@@ -17,7 +18,11 @@ LATENCIES = ("queue_ns", "ttft_ns", "tpot_ns", "e2e_ns")
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A run in figures. Completed means finished with `stop` or `length`; None where there is nothing to divide by."""
+    """A run in figures. Completed means finished with `stop` or `length`; None where there is nothing to divide by.
+
+    A row of several samples is one request. It ended as its first sample did, when its last one had; its latencies are
+    those of its first sample.
+    """
 
     rows_total: int
     rows_ok: int
@@ -30,7 +35,7 @@ class RunSummary:
     prompt_tokens: int
     """Of completed requests."""
     output_tokens: int
-    """Of completed requests, end tokens included."""
+    """Of completed requests, end tokens included: of all their samples that completed."""
     duration_ns: int
     """First arrival to last finish, over all requests; for `run`, a row arrives when it's read."""
     engine_ns: int
@@ -50,6 +55,8 @@ class RunSummary:
     """Time-weighted mean of running sequences, over engine time."""
     slot_utilisation: float | None
     """Busy slot-steps / (steps x slots)."""
+    short_of_memory: float | None
+    """Share of steps in which some waited though slots were free."""
     kv_utilisation: float | None
     """KV cells used / reserved, time-weighted."""
     kv_waste: float | None
@@ -58,6 +65,25 @@ class RunSummary:
     """Time inside llama_decode / engine time."""
     schedule_ns_per_step: float | None
     """Mean scheduler time of a step."""
+    prefix_hit_rate: float | None
+    """Prompt tokens restored / (restored + computed), over all sequences. Each sample is one: of n samples, all but the
+    first may find the prompt computed."""
+    ideal_prefix_hit_rate: float | None
+    """The same, had an unlimited cache kept every prefix."""
+    restored_tokens: int
+    """Prompt tokens that were restored and so not computed."""
+    saved_ns: float | None
+    """Time that they would have taken, less that for restoring and saving; below 0 where it was more."""
+    restore_ns: int
+    save_ns: int
+    restore_share: float | None
+    """Time for restoring / engine time."""
+    preemptions: int
+    """Times that a sequence lost its slot to others."""
+    moves: int
+    """Times that a sequence went into another slot, to close a hole."""
+    kv_memory: KVTable
+    """What the run held, and what other ways of giving out KV cells would have."""
     latencies: Mapping[str, Distribution]
     """Of completed requests: `queue_ns`, `ttft_ns`, `tpot_ns` (those with two tokens or more), `e2e_ns`."""
 
@@ -65,28 +91,32 @@ class RunSummary:
         """JSON-ready, with units in the names."""
         record = {f.name: getattr(self, f.name) for f in fields(self)}
         record["finish_reasons"] = dict(self.finish_reasons)
+        record["kv_memory"] = self.kv_memory.to_dict()
         record["latencies"] = {name: d.to_dict() for name, d in self.latencies.items()}
         return record
 
 
 class RunAccumulator:
-    """An `Observer` that can sum up the run at any moment."""
+    """An `Observer` that can sum up the run at any moment. `bytes_per_token`: of KV, to tell cells as bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_per_token: float | None = None) -> None:
+        self._bytes_per_token = bytes_per_token
         self._reasons: Counter[FinishReason] = Counter()
         self._prompt_tokens = 0
         self._output_tokens = 0
         self._first_arrival_ns: int | None = None
         self._last_finish_ns = 0
         self._steps = StepTotals()
+        self._kv = KVTotals()
         self._latencies = {name: array("d") for name in LATENCIES}
 
     def step(self, record: StepRecord, view: Callable[[], EngineView]) -> None:  # noqa: ARG002 (Observer)
         self._steps.add(record)
+        self._kv.add(record)
 
     def finished(self, ref: RowRef, output: RequestOutput) -> None:  # noqa: ARG002 (Observer)
         self._reasons[output.finish_reason] += 1
-        self._stretch(output.request.arrival_ns, output.finished_ns)
+        self._stretch(output.request.arrival_ns, max(sample.finished_ns for sample in samples_of(output)))
         if is_completed(output):
             self._complete(output)
 
@@ -102,7 +132,7 @@ class RunAccumulator:
 
     def _complete(self, output: RequestOutput) -> None:
         self._prompt_tokens += int(output.request.prompt.size)
-        self._output_tokens += int(output.token_ids.size)
+        self._output_tokens += sum(int(s.token_ids.size) for s in samples_of(output) if is_completed(s))
         metrics = RequestMetrics.of(output)
         for name, values in self._latencies.items():
             value = getattr(metrics, name)
@@ -132,9 +162,20 @@ class RunAccumulator:
             steps=steps.steps,
             concurrency=steps.concurrency,
             slot_utilisation=steps.slot_utilisation,
+            short_of_memory=steps.short_of_memory,
             kv_utilisation=steps.kv_utilisation,
             kv_waste=steps.kv_waste,
             llama_share=steps.llama_share,
             schedule_ns_per_step=steps.schedule_ns_per_step,
+            prefix_hit_rate=steps.prefix_hit_rate,
+            ideal_prefix_hit_rate=steps.ideal_prefix_hit_rate,
+            restored_tokens=steps.restored_tokens,
+            saved_ns=steps.saved_ns,
+            restore_ns=steps.restore_ns,
+            save_ns=steps.save_ns,
+            restore_share=steps.restore_share,
+            preemptions=steps.preempted,
+            moves=steps.moved,
+            kv_memory=self._kv.table(self._bytes_per_token),
             latencies={name: Distribution.of(values) for name, values in self._latencies.items()},
         )

@@ -1,6 +1,6 @@
 """What a comparison needs of one run, gathered while it goes on. Knows no variant and no statistics.
 
-Keeps about 320 bytes a request, 24 a step, and 12 an output token of completed requests.
+Keeps about 350 bytes a request, 24 a step, and 12 an output token of completed requests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cbatch.metrics.request import is_completed, itl
 from cbatch.metrics.table import Column
 from cbatch.types import EngineView, RequestOutput, RowFault, RowRef, StepRecord, Tokens
 
-FROM_TABLE = ("arrival_ns", "queue_ns", "ttft_ns", "tpot_ns", "e2e_ns")
+FROM_TABLE = ("arrival_ns", "prompt_tokens", "output_tokens", "queue_ns", "ttft_ns", "tpot_ns", "e2e_ns")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,12 +32,12 @@ class RunData:
     completed: npt.NDArray[np.bool_]
     """Which completed, bool[n]."""
     columns: Mapping[str, Column]
-    """`arrival_ns`, `queue_ns`, `ttft_ns`, `tpot_ns`, `e2e_ns`, and `max_itl_ns` (the longest gap between two tokens of
-    the request), each float64[n], NaN where there is no value."""
+    """`arrival_ns`, `prompt_tokens`, `output_tokens`, `queue_ns`, `ttft_ns`, `tpot_ns`, `e2e_ns`, and `max_itl_ns` (the
+    longest gap between two tokens of the request), each float64[n], NaN where there is no value."""
     idle_slot_steps: int
     """Steps x slots - busy slot-steps."""
     outputs: Mapping[str, Tokens]
-    """Token ids of completed requests, by request id."""
+    """Token ids of completed requests, by request id; of several samples, the first one's."""
     costs: StepCosts
 
     def metric(self, name: str, rows: npt.NDArray[np.int64]) -> Column:

@@ -25,9 +25,17 @@ class StepTotals:
         self._decode_tokens = 0
         self._busy_slots = 0
         self._total_slots = 0
+        self._short_steps = 0
         self._running_ns = 0
         self._kv_used_ns = 0
         self._kv_reserved_ns = 0
+        self._prompt_ns = 0.0
+        self.restored_tokens = 0
+        self.ideal_tokens = 0
+        self.restore_ns = 0
+        self.save_ns = 0
+        self.preempted = 0
+        self.moved = 0
 
     def add(self, record: StepRecord) -> None:
         """Take the next step; steps come in order."""
@@ -41,6 +49,14 @@ class StepTotals:
         self._decode_tokens += record.decode_seqs
         self._busy_slots += record.slots_busy
         self._total_slots += record.slots_total
+        self._short_steps += record.waiting > 0 and record.slots_busy < record.slots_total
+        self._prompt_ns += record.prefill_call_ns + _prompt_part(record)
+        self.restored_tokens += record.restored_tokens
+        self.ideal_tokens += record.ideal_tokens
+        self.restore_ns += record.restore_ns
+        self.save_ns += record.save_ns
+        self.preempted += record.preempted
+        self.moved += record.moved
 
     def _add_spans(self, record: StepRecord) -> None:
         """What is weighted by time."""
@@ -91,6 +107,11 @@ class StepTotals:
         return ratio(self._busy_slots, self._total_slots)
 
     @property
+    def short_of_memory(self) -> float | None:
+        """Share of steps in which some waited though slots were free: with continuous batching, for lack of KV cells."""
+        return ratio(self._short_steps, self.steps)
+
+    @property
     def kv_utilisation(self) -> float | None:
         """KV cells used / reserved, each integrated over step time."""
         return ratio(self._kv_used_ns, self._kv_reserved_ns)
@@ -99,6 +120,36 @@ class StepTotals:
     def kv_waste(self) -> float | None:
         """Share of reserved KV cells that stay unused: 1 - KV utilisation (Kwon et al., SOSP 2023, figure 2)."""
         return None if self.kv_utilisation is None else 1 - self.kv_utilisation
+
+    @property
+    def prefix_hit_rate(self) -> float | None:
+        """Prompt tokens restored / (restored + computed). What preempted sequences compute again counts as computed."""
+        return ratio(self.restored_tokens, self.restored_tokens + self._prefill_tokens)
+
+    @property
+    def ideal_prefix_hit_rate(self) -> float | None:
+        """The same, had an unlimited cache restored all that it could. Too high while prompts are half computed."""
+        return ratio(self.ideal_tokens, self.restored_tokens + self._prefill_tokens)
+
+    @property
+    def saved_ns(self) -> float | None:
+        """Time that restored prompt tokens saved, ns: restored x (prefill ns / tokens computed) - restore - save.
+
+        Below 0 where it took longer than computing them. Of mixed calls, the part by tokens is prefill.
+        """
+        per_token = ratio(self._prompt_ns, self._prefill_tokens)
+        return None if per_token is None else self.restored_tokens * per_token - self.restore_ns - self.save_ns
+
+    @property
+    def restore_share(self) -> float | None:
+        """Share of engine time spent on putting snapshots into slots: sum(restore_ns) / engine time."""
+        return ratio(self.restore_ns, self.engine_ns)
+
+
+def _prompt_part(record: StepRecord) -> float:
+    """Of the time in mixed calls, what the prompt chunks took: by tokens."""
+    tokens = record.prefill_tokens + record.decode_seqs + record.padding_seqs
+    return record.mixed_call_ns * (ratio(record.prefill_tokens, tokens) or 0.0)
 
 
 def ratio(part: float, whole: float) -> float | None:

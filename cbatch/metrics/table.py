@@ -16,14 +16,14 @@ METRICS = tuple(f.name for f in fields(RequestMetrics))
 
 
 class RequestTable:
-    """One row a request, 80 bytes each; float64 holds times below 2**53 ns (104 days) exactly.
+    """One row a request, 96 bytes each; float64 holds times below 2**53 ns (104 days) exactly.
 
-    Columns: `arrival_ns`, `admitted_ns`, `finished_ns`, `completed` (1 or 0), and the fields of `RequestMetrics`; NaN
-    where there is no value. A row that couldn't be run only has an arrival.
+    Columns: `arrival_ns`, `admitted_ns`, `finished_ns`, `completed` (1 or 0), `prompt_tokens`, `output_tokens`, and the
+    fields of `RequestMetrics`; NaN where there is no value. A row that couldn't be run only has an arrival.
     """
 
     def __init__(self) -> None:
-        names = ("arrival_ns", "admitted_ns", "finished_ns", "completed", *METRICS)
+        names = ("arrival_ns", "admitted_ns", "finished_ns", "completed", "prompt_tokens", "output_tokens", *METRICS)
         self._columns = {name: array("d") for name in names}
 
     def add(self, output: RequestOutput) -> None:
@@ -34,6 +34,8 @@ class RequestTable:
             admitted_ns=output.admitted_ns,
             finished_ns=output.finished_ns,
             completed=is_completed(output),
+            prompt_tokens=output.request.prompt.size,
+            output_tokens=output.token_ids.size,
             **{name: getattr(metrics, name) for name in METRICS},
         )
 

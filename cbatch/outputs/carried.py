@@ -22,6 +22,9 @@ RESULT_COLUMNS = (
     "finish_reason",
     "error_code",
     "error",
+    "samples",
+    "logprobs",
+    "prompt_logprobs",
     "carried_json",
 )
 MAX_COLUMNS = 256

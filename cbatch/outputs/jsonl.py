@@ -1,7 +1,8 @@
 """Results in the OpenAI Batch output form, one JSON object a line.
 
 Form: https://platform.openai.com/docs/api-reference/batch/request-output. Carried fields have no place in it; they
-are added as `carried`, an object beside `response`, where a row has any.
+are added as `carried`, an object beside `response`, where a row has any; what a chat's prompt is scored with is added
+to its `body` as `prompt_logprobs`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cbatch.outputs.carried import to_json
+from cbatch.outputs.choices import choices, prompt_places
 from cbatch.outputs.directory import RESULTS_JSONL
 from cbatch.outputs.files import WriteError, publish, temporary, writing
 from cbatch.outputs.results import Result
@@ -21,14 +23,17 @@ from cbatch.types import RowRef
 class JsonlResults:
     """`results.jsonl`. Each line is handed to the system as it is added, so nothing waits in memory.
 
-    `is_chat` tells rows answered as a chat from raw completions. Half a surrogate pair, as Python gives it for a byte
-    of a file name that isn't UTF-8, is written as JSON's escape for it.
+    `is_chat` tells rows answered as a chat from raw completions; `token_bytes` is what a token prints. Half a surrogate
+    pair, as Python gives it for a byte of a file name that isn't UTF-8, is written as JSON's escape for it.
     """
 
-    def __init__(self, directory: Path, model: str, is_chat: Callable[[RowRef], bool]) -> None:
+    def __init__(
+        self, directory: Path, model: str, is_chat: Callable[[RowRef], bool], token_bytes: Callable[[int], bytes]
+    ) -> None:
         self._path = directory / RESULTS_JSONL
         self._model = model
         self._is_chat = is_chat
+        self._token_bytes = token_bytes
         self._size = 0
         with writing(self._path):
             self._file = temporary(self._path).open("wb", buffering=0)
@@ -76,18 +81,18 @@ class JsonlResults:
         return line
 
     def _body(self, result: Result) -> dict[str, Any]:
+        assert result.output is not None
         chat = self._is_chat(result.ref)
-        prompt, output = result.prompt_tokens or 0, result.output_tokens or 0
-        return {
+        prompt = int(result.output.request.prompt.size)
+        completed = sum(int(output.token_ids.size) for output in result.samples)
+        body: dict[str, Any] = {
             "id": f"{'chatcmpl' if chat else 'cmpl'}-{result.ref.number}",
             "object": "chat.completion" if chat else "text_completion",
             "created": int(time.time()),
             "model": self._model,
-            "choices": [_choice(result, chat)],
-            "usage": {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output},
+            "choices": choices(result.samples, self._token_bytes, chat=chat),
+            "usage": {"prompt_tokens": prompt, "completion_tokens": completed, "total_tokens": prompt + completed},
         }
-
-
-def _choice(result: Result, chat: bool) -> dict[str, Any]:
-    said = {"message": {"role": "assistant", "content": result.text}} if chat else {"text": result.text}
-    return {"index": 0, **said, "logprobs": None, "finish_reason": result.finish_reason.value}
+        if chat and result.output.prompt_logprobs is not None:
+            body["prompt_logprobs"] = prompt_places(result.output, self._token_bytes)
+        return body

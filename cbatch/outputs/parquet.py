@@ -10,6 +10,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cbatch.outputs.arrow import column
 from cbatch.outputs.files import WriteError, publish, temporary, writing
 
 
@@ -66,7 +67,8 @@ class ParquetTable:
         self._pending = []
 
     def _flush(self) -> None:
-        table = pa.Table.from_pylist(self._pending, schema=self._schema)
+        columns = [column([row.get(field.name) for row in self._pending], field.type) for field in self._schema]
+        table = pa.Table.from_arrays(columns, schema=self._schema)
         with self._writing():
             if table.num_rows:
                 self._writer.write_table(table)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cbatch.clock import Clock
+from cbatch.metrics.request import samples_of
 from cbatch.outputs import schema
+from cbatch.outputs.arrow import list_cell
 from cbatch.outputs.carried import cells, plan_columns
 from cbatch.outputs.directory import RESULTS_FOLDER, part_path
 from cbatch.outputs.files import writing
+from cbatch.outputs.logprobs import mean, places
 from cbatch.outputs.parquet import ParquetTable
 from cbatch.types import FinishReason, RequestOutput, RowFault, RowRef
 
@@ -29,9 +33,8 @@ class Result:
 
     ref: RowRef
     finish_reason: FinishReason
-    prompt_tokens: int | None = None
-    text: str | None = None
-    output_tokens: int | None = None
+    output: RequestOutput | None = None
+    """None where the row couldn't be run. Of several samples, the first is what became of the row."""
     error_code: str | None = None
     """None where the row is fine."""
     error: str | None = None
@@ -40,25 +43,27 @@ class Result:
     @classmethod
     def of_output(cls, ref: RowRef, output: RequestOutput) -> Result:
         """Of a request that ended, well or not."""
-        code, error = None, None
-        if output.finish_reason is FinishReason.ERROR:
-            code, error = GENERATION_FAILED, output.error or "the generation failed"
-        elif output.finish_reason is FinishReason.CANCELLED:
-            code, error = CANCELLED, output.error or "the run was stopped before this row was finished: run it again"
-        return cls(
-            ref=ref,
-            finish_reason=output.finish_reason,
-            prompt_tokens=int(output.request.prompt.size),
-            text=output.text,
-            output_tokens=int(output.token_ids.size),
-            error_code=code,
-            error=None if error is None else _placed(ref, error),
-        )
+        code, error = failure(output)
+        return cls(ref, output.finish_reason, output, code, None if error is None else _placed(ref, error))
 
     @classmethod
     def of_fault(cls, fault: RowFault) -> Result:
         """Of a row that couldn't be run."""
         return cls(fault.ref, FinishReason.ERROR, error_code=fault.code, error=_placed(fault.ref, fault.message))
+
+    @property
+    def samples(self) -> tuple[RequestOutput, ...]:
+        """All of the row's, the first one first; none where it couldn't be run."""
+        return () if self.output is None else samples_of(self.output)
+
+
+def failure(output: RequestOutput) -> tuple[str | None, str | None]:
+    """Code and message of a generation that ended badly; None where it is fine."""
+    if output.finish_reason is FinishReason.ERROR:
+        return GENERATION_FAILED, output.error or "the generation failed"
+    if output.finish_reason is FinishReason.CANCELLED:
+        return CANCELLED, output.error or "the run was stopped before this row was finished: run it again"
+    return None, None
 
 
 def _placed(ref: RowRef, message: str) -> str:
@@ -88,19 +93,7 @@ class ParquetResults:
             self._part = self._next_part()
         if self._part.rows == 0:
             self._begun_ns = self._clock.now_ns()
-        self._part.add(
-            {
-                "row": result.ref.number,
-                "id": result.ref.id,
-                "prompt_tokens": result.prompt_tokens,
-                "output_text": result.text,
-                "output_tokens": result.output_tokens,
-                "finish_reason": result.finish_reason.value,
-                "error_code": result.error_code,
-                "error": result.error,
-                **cells(self._columns, result.ref.carried),
-            }
-        )
+        self._part.add({**_cells(result), **cells(self._columns, result.ref.carried)})
         self.keep()
 
     def keep(self) -> None:
@@ -125,3 +118,45 @@ class ParquetResults:
         part = ParquetTable(part_path(self._directory, self._parts), self._schema, GROUP_ROWS)
         self._parts += 1
         return part
+
+
+def _cells(result: Result) -> dict[str, Any]:
+    """By column name, without the carried fields; a column left out is null."""
+    found: dict[str, Any] = {
+        "row": result.ref.number,
+        "id": result.ref.id,
+        "finish_reason": result.finish_reason.value,
+        "error_code": result.error_code,
+        "error": result.error,
+    }
+    output = result.output
+    if output is None:
+        return found
+    return {
+        **found,
+        "prompt_tokens": int(output.request.prompt.size),
+        "output_text": output.text,
+        "output_tokens": int(output.token_ids.size),
+        "samples": _samples(result.samples) if output.others else None,
+        "logprobs": places(output.token_ids, output.logprobs),
+        "prompt_logprobs": places(output.request.prompt, output.prompt_logprobs),
+    }
+
+
+def _samples(outputs: Sequence[RequestOutput]) -> Any:
+    """The cell of all samples of a row."""
+    rows = [_sample(output) for output in outputs]
+    return list_cell(schema.SAMPLES, [[row[field.name] for row in rows] for field in schema.SAMPLES.value_type])
+
+
+def _sample(output: RequestOutput) -> dict[str, Any]:
+    """One of several of a row."""
+    return {
+        "sample": output.sample,
+        "output_text": output.text,
+        "output_tokens": int(output.token_ids.size),
+        "finish_reason": output.finish_reason.value,
+        "error": failure(output)[1],
+        "mean_logprob": mean(output.logprobs),
+        "logprobs": places(output.token_ids, output.logprobs),
+    }

@@ -26,6 +26,49 @@ def _optional(name: str, arrow_type: pa.DataType, description: str) -> pa.Field[
     return pa.field(name, arrow_type, metadata={"description": description})
 
 
+def _list(element: pa.DataType) -> Any:
+    """A list without nulls in it."""
+    return pa.list_(pa.field("element", element, nullable=False))
+
+
+TOP = _list(
+    pa.struct(
+        [
+            _required("token_id", pa.int32(), "one of the likeliest tokens at this place, the likeliest first"),
+            _required("logprob", pa.float64(), "natural logarithm of its probability"),
+        ]
+    )
+)
+PLACES = _list(
+    pa.struct(
+        [
+            _required("token_id", pa.int32(), "the token that stands here"),
+            _optional(
+                "logprob",
+                pa.float64(),
+                "natural logarithm of its probability; null where nothing comes before it, as at a prompt's start",
+            ),
+            _required("top", TOP, "the likeliest tokens, as many as were asked for"),
+        ]
+    )
+)
+"""Log-probabilities of the tokens of a text."""
+
+SAMPLES = _list(
+    pa.struct(
+        [
+            _required("sample", pa.int64(), "which of the row's samples, from 0"),
+            _required("output_text", pa.string(), "of a failed or cancelled sample, what was generated until then"),
+            _required("output_tokens", pa.int64(), "sampled tokens, the end token included"),
+            _required("finish_reason", pa.string(), "stop, length, error or cancelled"),
+            _optional("error", pa.string(), "null where the sample is fine"),
+            _optional("mean_logprob", pa.float64(), "mean of its tokens' logprobs, null where there are none"),
+            _optional("logprobs", PLACES, "of its tokens, null where not asked for"),
+        ]
+    )
+)
+
+
 def results(columns: Sequence[Column]) -> pa.Schema:
     """Schema of the results, with the carried fields' `columns` after the id."""
     return pa.schema(
@@ -39,6 +82,9 @@ def results(columns: Sequence[Column]) -> pa.Schema:
             _required("finish_reason", pa.string(), "stop, length, error or cancelled"),
             _optional("error_code", pa.string(), "null where the row is fine"),
             _optional("error", pa.string(), "what is wrong, and the fix"),
+            _optional("samples", SAMPLES, "of a row with several, all: the first is the row's output; null for one"),
+            _optional("logprobs", PLACES, "of the row's output tokens, null where not asked for"),
+            _optional("prompt_logprobs", PLACES, "of its prompt's tokens, null where not asked for"),
             _optional("carried_json", pa.string(), "JSON object of carried fields that no column could take"),
         ]
     )
@@ -69,21 +115,20 @@ REQUESTS = pa.schema(
     [
         _required("row", pa.int64(), "1-based, counted over all inputs"),
         _required("id", pa.string(), "`custom_id` or `id` of the row, else its number"),
+        _required("sample", pa.int64(), "which of the row's samples, from 0"),
         _required("arrival_ns", pa.int64(), "when the request arrived: when its row was read"),
         _required("enqueued_ns", pa.int64(), "when the engine was told"),
         _optional("admitted_ns", pa.int64(), "when it first got a slot"),
         _optional("first_token_ns", pa.int64(), "when its first output token was sampled"),
-        _required(
-            "token_ns",
-            pa.list_(pa.field("element", pa.int64(), nullable=False)),
-            "when each output token was sampled",
-        ),
+        _required("token_ns", _list(pa.int64()), "when each output token was sampled"),
         _required("finished_ns", pa.int64(), "last token sampled, or the failure"),
         _required("prompt_tokens", pa.int64(), "tokens of the prompt"),
+        _required("cached_tokens", pa.int64(), "of these, restored and not computed when it first ran"),
         _required("output_tokens", pa.int64(), "sampled tokens, the end token included"),
         _required("finish_reason", pa.string(), "stop, length, error or cancelled"),
         _optional("slot", pa.int64(), "the slot it ran in, the last one"),
         _required("priority", pa.int64(), "lower runs earlier"),
+        _required("preemptions", pa.int64(), "how often it gave its slot to others"),
         _required("slip_ns", pa.int64(), "enqueued - arrival"),
         _optional("queue_ns", pa.int64(), "admitted - arrival"),
         _optional("ttft_ns", pa.int64(), "time to first token: first_token - arrival"),
@@ -124,6 +169,14 @@ STEPS = pa.schema(
             ("kv_used_cells", "at the end of the step, before finished sequences give theirs back"),
             ("kv_reserved_cells", "reserved by running sequences"),
             ("kv_total_cells", "cells there are"),
+            ("kv_shared_cells", "cells that sharing saves: used - shared exist"),
+            ("kv_static_cells", "cells that static reservation would hold: a whole slot's for each running sequence"),
+            ("preempted", "sequences that lost their slot to others"),
+            ("moved", "sequences that went into another slot, to close a hole"),
+            ("restored_tokens", "prompt tokens restored from snapshots and so not computed"),
+            ("ideal_tokens", "prompt tokens that an unlimited cache would have restored, of sequences that began"),
+            ("restore_ns", "putting snapshots into slots"),
+            ("save_ns", "taking snapshots"),
         )
     ]
 )

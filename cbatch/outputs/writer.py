@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from cbatch.clock import Clock
 from cbatch.errors import UsageError
 from cbatch.metrics import Attribution, RequestMetrics
+from cbatch.metrics.request import samples_of
 from cbatch.outputs import schema
 from cbatch.outputs.directory import REQUESTS, STEPS
 from cbatch.outputs.files import WriteError
@@ -39,8 +40,8 @@ class RunWriter:
     """Writes results, `requests.parquet` and `steps.parquet` into a directory that `prepare_directory` made.
 
     Close it, whatever happened: what was finished is then readable under its final names. `sample` is the look-ahead
-    that decides the types of carried fields; `model` and `is_chat` are for JSONL only. Raises `WriteError` where the
-    disk refuses, `UsageError` for an unknown format.
+    that decides the types of carried fields; `model`, `is_chat` and `token_bytes` (what a token prints) are for JSONL
+    only. Raises `WriteError` where the disk refuses, `UsageError` for an unknown format.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class RunWriter:
         sample: Sequence[RowRef],
         model: str,
         clock: Clock,
+        token_bytes: Callable[[int], bytes],
         is_chat: Callable[[RowRef], bool] = lambda _: True,
     ) -> None:
         if output_format not in OUTPUT_FORMATS:
@@ -59,7 +61,7 @@ class RunWriter:
             self._results: _Results = (
                 ParquetResults(directory, sample, clock)
                 if output_format == "parquet"
-                else JsonlResults(directory, model, is_chat)
+                else JsonlResults(directory, model, is_chat, token_bytes)
             )
             undo.callback(self._results.discard)
             self._requests = ParquetTable(directory / REQUESTS, schema.REQUESTS, REQUESTS_GROUP_ROWS)
@@ -75,7 +77,8 @@ class RunWriter:
 
     def finished(self, ref: RowRef, output: RequestOutput) -> None:
         self._results.add(Result.of_output(ref, output))
-        self._requests.add(_request_row(ref, output))
+        for sample in samples_of(output):
+            self._requests.add(_request_row(ref, sample))
 
     def fault(self, fault: RowFault) -> None:
         self._results.add(Result.of_fault(fault))
@@ -102,6 +105,7 @@ def _request_row(ref: RowRef, output: RequestOutput) -> dict[str, Any]:
     return {
         "row": ref.number,
         "id": ref.id,
+        "sample": output.sample,
         "arrival_ns": output.request.arrival_ns,
         "enqueued_ns": output.enqueued_ns,
         "admitted_ns": output.admitted_ns,
@@ -109,10 +113,12 @@ def _request_row(ref: RowRef, output: RequestOutput) -> dict[str, Any]:
         "token_ns": output.token_ns,
         "finished_ns": output.finished_ns,
         "prompt_tokens": int(output.request.prompt.size),
+        "cached_tokens": output.cached_tokens,
         "output_tokens": int(output.token_ids.size),
         "finish_reason": output.finish_reason.value,
         "slot": output.slot,
         "priority": output.request.priority,
+        "preemptions": output.preemptions,
         **asdict(RequestMetrics.of(output)),
         "attribution": Attribution.of(output)._asdict(),
     }

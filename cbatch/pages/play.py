@@ -20,7 +20,7 @@ PARTS = Attribution._fields
 _ENDED = ("complete", "time_up", "stopped", "aborted")
 """Statuses with which every table is there."""
 _TIMES = ("arrival_ns", "enqueued_ns", "admitted_ns", "first_token_ns", "finished_ns")
-_REQUESTS = (*_TIMES, "output_tokens", "slot", "ttft_ns", "tpot_ns", "e2e_ns")
+_REQUESTS = ("row", *_TIMES, "output_tokens", "slot", "ttft_ns", "tpot_ns", "e2e_ns")
 _STEPS = ("start_ns", "end_ns", "output_tokens", "slots_total", "kv_used_cells", "kv_reserved_cells", "kv_total_cells")
 
 
@@ -32,7 +32,8 @@ class Play:
     record: Mapping[str, Any]
     """run.json."""
     requests: Columns
-    """Of requests.parquet: numbers, with `completed` (1 or 0) and the parts of `Attribution`."""
+    """Of requests.parquet: numbers, with `completed` (1 or 0) and the parts of `Attribution`. A row with n samples has
+    n lines."""
     steps: Columns
     """Of steps.parquet."""
 
@@ -88,16 +89,22 @@ class Play:
         """Requests without an answer, those that never got to the engine included."""
         known = sum(figure(self.total(), name) or 0 for name in ("failed", "unfinished"))
         in_run = sum(figure(self.total(), name) or 0 for name in ("rows_failed", "rows_cancelled"))
-        return int(max(known, in_run, (self.requests["completed"] == 0).sum()))
+        in_table = np.unique(self.requests["row"]).size - self.answered
+        return int(max(known, in_run, in_table))
+
+    @property
+    def answered(self) -> int:
+        """Rows of which a sample completed."""
+        return int(np.unique(self.requests["row"][self.requests["completed"] == 1]).size)
 
     def total(self) -> object:
         """The totals; of a replay, `run` in them has those of a run."""
         return self.record.get("totals")
 
-    def run_total(self, name: str) -> float | None:
+    def run_total(self, *names: str) -> float | None:
         """A total that runs and replays both have."""
-        inside = figure(self.total(), "run", name)
-        return figure(self.total(), name) if inside is None else inside
+        inside = figure(self.total(), "run", *names)
+        return figure(self.total(), *names) if inside is None else inside
 
     @property
     def output_tokens_per_s(self) -> float | None:
@@ -146,6 +153,7 @@ class Group:
 
     @property
     def answered(self) -> int:
+        """Samples that completed; mostly a request has one."""
         return int(sum(play.requests["completed"].sum() for play in self.plays))
 
     def distribution(self, name: str) -> Distribution:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cbatch.pages import latencies, load, occupancy, rates, ratios, tables, waterfall
+from cbatch.pages import latencies, load, memory, occupancy, rates, ratios, tables, waterfall
 from cbatch.pages.comparison import Comparison
 from cbatch.pages.play import Group
 from cbatch.pages.style import Picture
@@ -41,7 +41,7 @@ def plays_section(groups: Sequence[Group]) -> Section:
         tuple(notices),
         _present([tables.facts(groups), tables.latencies(shown)]),
         _play_pictures(shown),
-        _present([tables.attribution(shown)]),
+        _present([memory.memory(shown), tables.attribution(shown)]),
     )
 
 

@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+import numpy as np
+
 from cbatch.pages.comparison import Comparison, Ratio
 from cbatch.pages.files import figure, lookup
 from cbatch.pages.load import kv_cells
 from cbatch.pages.play import Group, Play, model_name
 from cbatch.pages.sweep import Sweep
 from cbatch.pages.waterfall import PARTS
-from cbatch.pages.words import latency, number, percent, printable, quantity
+from cbatch.pages.words import counted, latency, number, percent, printable, quantity
 
 _PERCENTILES = (50.0, 90.0, 99.0)
 
@@ -45,6 +47,8 @@ def facts(groups: Sequence[Group]) -> Table:
         "Within the SLO": lambda play: percent(figure(play.total(), "attainment")),
         "Slot utilisation": lambda play: percent(play.run_total("slot_utilisation")),
         "KV used of reserved": _kv_used,
+        "Prompt tokens restored": _restored,
+        "Preemptions": _preemptions,
     }
     rows = [
         (name, *(way(group.first) if group.has_requests else _alone(name, group, way) for group in groups))
@@ -60,8 +64,9 @@ def _alone(name: str, group: Group, way: Callable[[Play], str]) -> str:
 
 
 def _requests(play: Play) -> str:
-    completed = int(play.requests["completed"].sum())
-    return f"{completed:,} completed, {play.missed:,} not"
+    ended = f"{play.answered:,} completed, {play.missed:,} not"
+    samples = play.requests["row"].size
+    return ended if samples == np.unique(play.requests["row"]).size else f"{ended}; {counted(samples, 'sample')}"
 
 
 def _rate(per_second: float | None) -> str:
@@ -76,6 +81,20 @@ def _saturation(play: Play) -> str:
 def _kv_used(play: Play) -> str:
     used, reserved = kv_cells(play)
     return percent(used / reserved) if reserved else "–"
+
+
+def _restored(play: Play) -> str:
+    """Only where there were any."""
+    if not play.run_total("restored_tokens"):
+        return "–"
+    rate, ideal = (percent(play.run_total(name)) for name in ("prefix_hit_rate", "ideal_prefix_hit_rate"))
+    return f"{rate}, {ideal} at best"
+
+
+def _preemptions(play: Play) -> str:
+    """Only where there were any."""
+    preemptions = play.run_total("preemptions")
+    return f"{preemptions:,.0f}" if preemptions else "–"
 
 
 def latencies(groups: Sequence[Group]) -> Table | None:

@@ -11,6 +11,7 @@ from rich.text import Text
 from cbatch.metrics import Distribution, ReplaySummary
 from cbatch.metrics.percentiles import label
 from cbatch.report.attribution import attribution_table
+from cbatch.report.kv import kv_facts
 from cbatch.report.latencies import METRICS, milliseconds, objectives_text, significant, too_few
 from cbatch.report.layout import WIDTH, Paths, facts, figures, has_blocks, json_line, print_endings, width_of
 from cbatch.report.text import duration, percent, rate
@@ -102,6 +103,7 @@ def _facts(summary: ReplaySummary) -> Table:
         ("load", _load(summary)),
         ("queue", _queue(summary)),
         ("used", _used(summary)),
+        *kv_facts(run),
     ]
     if summary.goodput_rps is not None:
         rows.append(("goodput", _goodput(summary)))

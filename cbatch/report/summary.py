@@ -10,6 +10,7 @@ from rich.text import Text
 
 from cbatch.metrics.percentiles import Distribution
 from cbatch.metrics.run import RunSummary
+from cbatch.report.kv import kv_facts
 from cbatch.report.layout import Paths, facts, figures, json_line, print_endings, width_of
 from cbatch.report.text import duration, latency, percent, rate
 
@@ -46,6 +47,7 @@ def _facts(summary: RunSummary) -> Table:
             ("throughput", _throughput(summary)),
             ("kernels", _kernels(summary)),
             ("batching", _batching(summary)),
+            *kv_facts(summary),
         )
     )
 

@@ -97,3 +97,9 @@ def percent(share: float | None) -> str:
     if share is None:
         return "-"
     return f"{share * 100:.1f} %" if 0.99 <= share < 1 else f"{share * 100:.0f} %"
+
+
+def size(num_bytes: float) -> str:
+    """`8.1 MiB`, `810 MiB`, `1.2 GiB`."""
+    value, unit = (num_bytes / 2**20, "MiB") if num_bytes < 2**30 else (num_bytes / 2**30, "GiB")
+    return f"{value:.1f} {unit}" if value < 99.95 else f"{value:,.0f} {unit}"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cbatch.clock import VirtualClock
 from cbatch.config import SchedulerConfig
 from cbatch.engine import Engine, FakeRunner
+from cbatch.engine.runner import StepPlan
 from cbatch.metrics import Attribution
 from cbatch.sampling import SamplingParams
 from cbatch.types import CallRecord, Request, RequestOutput, TimeSplit
@@ -61,7 +62,22 @@ def loads(draw: st.DrawFn) -> Load:
     )
 
 
-def simulate(load: Load) -> tuple[list[RequestOutput], list[CallRecord]]:
+class Spells:
+    """When each request had no slot after having had one, ns."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, list[tuple[int, int]]] = {}
+        self._since: dict[str, int] = {}
+
+    def step(self, plan: StepPlan, start_ns: int) -> None:
+        for seq in plan.preempted:
+            self._since[seq.id] = start_ns
+        for seq in plan.admitted:
+            if seq.id in self._since:
+                self.of.setdefault(seq.id, []).append((self._since.pop(seq.id), start_ns))
+
+
+def simulate(load: Load) -> tuple[list[RequestOutput], list[CallRecord], Spells]:
     """Release requests at their times, possibly late, on an engine whose clock also runs between steps."""
     clock = VirtualClock()
     base, per_decode, per_prompt = load.costs
@@ -76,32 +92,38 @@ def simulate(load: Load) -> tuple[list[RequestOutput], list[CallRecord]]:
     arrivals = np.cumsum([gap for gap, *_ in load.requests]).tolist()
     outputs: list[RequestOutput] = []
     calls: list[CallRecord] = []
+    spells = Spells()
+
+    def step() -> list[RequestOutput]:
+        ended = engine.step()
+        if engine.last_step is not None:
+            calls.extend(engine.last_step.call_log)
+            spells.step(runner.plans[-1], engine.last_step.start_ns)
+        clock.advance(3)  # what the loop does between two steps
+        return ended
+
     for number, (_, prompt, output, priority) in enumerate(load.requests):
         clock.advance(max(0, arrivals[number] - clock.now_ns()))
         sampling = SamplingParams(max_tokens=output)
         request = Request(str(number), np.ones(prompt, np.int32), sampling, priority, arrivals[number])
         engine.add(request)
-        outputs += _step(engine, clock, calls)
+        outputs += step()
     while engine.has_work:
-        outputs += _step(engine, clock, calls)
-    return outputs, calls
+        outputs += step()
+    return outputs, calls, spells
 
 
-def _step(engine: Engine, clock: VirtualClock, calls: list[CallRecord]) -> list[RequestOutput]:
-    outputs = engine.step()
-    if engine.last_step is not None:
-        calls += engine.last_step.call_log
-    clock.advance(3)  # what the loop does between two steps
-    return outputs
-
-
-def recount(output: RequestOutput, calls: list[CallRecord]) -> tuple[int, int, int, int]:
-    """(prefill, decode, others' prefill, others' decode), by looking at every call between admission and finish."""
+def recount(
+    output: RequestOutput, calls: list[CallRecord], spells: list[tuple[int, int]]
+) -> tuple[int, int, int, int, int]:
+    """(prefill, decode, others' prefill, others' decode, preempted), by looking at every call while it had a slot."""
     assert output.admitted_ns is not None
     own, others = {"prefill": 0, "decode": 0}, {"prefill": 0, "decode": 0}
     last = max((call.start_ns for call in calls if any(c.id == output.id for c in call.computed)), default=0)
     for call in calls:
         if call.start_ns < output.admitted_ns or call.start_ns > last:
+            continue
+        if any(since <= call.start_ns < until for since, until in spells):
             continue
         mine = {c.phase for c in call.computed if c.id == output.id}
         tokens = sum(c.length for c in call.computed)
@@ -109,17 +131,18 @@ def recount(output: RequestOutput, calls: list[CallRecord]) -> tuple[int, int, i
         decode = duration * sum(c.length for c in call.computed if c.phase == "decode") // tokens
         for phase, part in (("decode", decode), ("prefill", duration - decode)):
             (own if phase in mine else others)[phase] += part
-    return own["prefill"], own["decode"], others["prefill"], others["decode"]
+    preempted = sum(until - since for since, until in spells)
+    return own["prefill"], own["decode"], others["prefill"], others["decode"], preempted
 
 
 @given(loads())
 @settings(max_examples=200)
 def test_the_parts_add_up_exactly_and_match_a_recount(load: Load) -> None:
-    outputs, calls = simulate(load)
+    outputs, calls, spells = simulate(load)
     assert len(outputs) == len(load.requests)
     for output in outputs:
         parts = Attribution.of(output)
         assert sum(parts) == output.finished_ns - output.request.arrival_ns
         assert min(parts) >= 0
         if output.error is None:
-            assert recount(output, calls) == parts[2:6]
+            assert recount(output, calls, spells.of.get(output.id, [])) == parts[2:7]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from cbatch.metrics import RunCollector
-from cbatch.metrics.bound import Bound, StepCosts, bound, merged
+from cbatch.metrics.bound import StepCosts, merged, shortest_ns
 from tests.metrics.factories import make_step
 from tests.metrics.loads import play, poisson
 
@@ -46,9 +47,17 @@ def test_costs_of_several_runs_are_believed_together() -> None:
     assert merged([one, one, one, often]).decode_ns == 2
 
 
-def test_the_bound_is_the_longer_of_work_and_arrivals() -> None:
-    assert Bound(work_ns=5, arrivals_ns=3).shortest_ns == 5
-    assert Bound(work_ns=3, arrivals_ns=5).shortest_ns == 5
+def test_the_bound_is_the_work_from_some_arrival_on() -> None:
+    found = costs({"decode_seqs": 1, "decode_call_ns": 2}, {"prefill_tokens": 1, "prefill_call_ns": 1})
+    ones = np.ones(3)
+
+    def shortest(*arrivals: float) -> float | None:
+        return shortest_ns(np.array(arrivals), ones, 2 * ones, found)
+
+    assert shortest(0, 0, 0) == 9  # three prompt tokens of 1 and three outputs of 2
+    assert shortest(0, 100, 100) == 106
+    assert shortest(100, 0, 100) == 106
+    assert shortest(50, 51, 52) == 9
 
 
 @pytest.mark.parametrize("utilisation", [0.3, 0.9, 3.0])
@@ -56,13 +65,15 @@ def test_no_run_beats_its_bound(utilisation: float) -> None:
     collector = RunCollector()
     play(poisson(utilisation, 200, seed=0, slots=4, steps=5), collector, slots=4, steps=5)
     data = collector.data()
-    found = bound(data.summary, data.costs)
-    assert found is not None
-    share = found.shortest_ns / data.summary.run.duration_ns
+    done = {name: column[data.completed] for name, column in data.columns.items()}
+    shortest = shortest_ns(done["arrival_ns"], done["prompt_tokens"], done["output_tokens"], data.costs)
+    assert shortest is not None
+    share = shortest / data.summary.run.duration_ns
     assert share <= 1
     if utilisation >= 3:
         assert share > 0.5
 
 
 def test_nothing_completed_has_no_bound() -> None:
-    assert bound(RunCollector().data().summary, StepCosts()) is None
+    nothing = np.empty(0)
+    assert shortest_ns(nothing, nothing, nothing, StepCosts()) is None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cbatch.metrics import RunAccumulator, RunSummary
 from cbatch.metrics.run import LATENCIES
 from cbatch.types import FinishReason, Observer, RequestOutput
-from tests.metrics.factories import make_fault, make_output, make_ref, make_step, no_view
+from tests.metrics.factories import make_fault, make_output, make_ref, make_samples, make_step, no_view
 
 
 def summarise(*outputs: RequestOutput) -> RunSummary:
@@ -81,6 +81,36 @@ def test_summary_is_json_ready_with_units() -> None:
     assert again["latencies"]["tpot_ns"]["mean_ns"] == 10
     assert again["latencies"]["tpot_ns"]["p99_hidden"] == "p99 needs 100 values, there are 1"
     assert again["finish_reasons"] == {"stop": 1}
+
+
+def test_a_row_of_samples_is_one_row_with_all_their_tokens() -> None:
+    first = make_output([4, 5], prompt_tokens=3)
+    broken = make_output([5, 6, 7], reason=FinishReason.ERROR, finished_ns=20)
+    found = summarise(make_samples(first, make_output([5, 6, 7, 9]), broken))
+    assert (found.rows_total, found.rows_ok, found.rows_failed) == (1, 1, 0)
+    assert (found.prompt_tokens, found.output_tokens) == (3, 6)
+    assert found.duration_ns == 20
+    assert (found.latencies["e2e_ns"].count, found.latencies["e2e_ns"].p50_ns) == (1, 5)
+
+
+def test_a_row_whose_first_sample_failed_has_failed() -> None:
+    found = summarise(make_samples(make_output([4], reason=FinishReason.ERROR), make_output([5, 6])))
+    assert (found.rows_ok, found.rows_failed, found.output_tokens) == (0, 1, 0)
+
+
+def test_prefixes_and_preemptions_are_those_of_the_steps() -> None:
+    accumulator = RunAccumulator()
+    accumulator.step(make_step(prefill_tokens=6, ideal_tokens=9, restored_tokens=6, preempted=2, moved=1), no_view)
+    found = accumulator.summary()
+    assert (found.prefix_hit_rate, found.ideal_prefix_hit_rate) == (6 / 12, 9 / 12)
+    assert (found.restored_tokens, found.preemptions, found.moves) == (6, 2, 1)
+
+
+def test_kv_memory_is_told_in_bytes_where_their_size_is_known() -> None:
+    accumulator = RunAccumulator(bytes_per_token=100.0)
+    accumulator.step(make_step(end_ns=1, kv_used_cells=3, kv_reserved_cells=5, kv_total_cells=8, slots_busy=1), no_view)
+    record = json.loads(json.dumps(accumulator.summary().to_dict()))
+    assert record["kv_memory"]["per_slot"]["peak_bytes"] == 500
 
 
 @st.composite

@@ -32,6 +32,8 @@ def test_columns_are_by_row_number_whatever_ended_first() -> None:
     nan = np.nan
     expected = {
         "arrival_ns": [5, 0, 4, 2],
+        "prompt_tokens": [3, nan, 3, 3],
+        "output_tokens": [1, nan, 2, 3],
         "queue_ns": [4, nan, 6, 4],
         "ttft_ns": [12, nan, 11, 10],
         "tpot_ns": [nan, nan, 1, 4],

@@ -67,6 +67,35 @@ def test_kv_utilisation_weighs_by_time() -> None:
     assert found.kv_waste == 1 - 60 / 160
 
 
+def test_prompt_tokens_restored_save_what_computing_them_would_have_taken() -> None:
+    found = totals(
+        {"prefill_tokens": 6, "prefill_call_ns": 30, "restored_tokens": 10, "restore_ns": 7, "ideal_tokens": 20},
+        {"prefill_tokens": 2, "decode_seqs": 1, "padding_seqs": 1, "mixed_call_ns": 20, "save_ns": 5, "preempted": 1},
+        {"restored_tokens": 4, "restore_ns": 1, "ideal_tokens": 4, "preempted": 2, "moved": 3},
+    )
+    assert found.saved_ns == 14 * (30 + 20 * 2 / 4) / 8 - 7 - 1 - 5
+    assert (found.restored_tokens, found.ideal_tokens) == (14, 24)
+    assert (found.restore_ns, found.save_ns) == (8, 5)
+    assert (found.preempted, found.moved) == (3, 3)
+
+
+def test_prefix_hit_rates_are_of_all_prompt_tokens() -> None:
+    found = totals(
+        {"prefill_tokens": 6, "restored_tokens": 3, "ideal_tokens": 4}, {"prefill_tokens": 1, "ideal_tokens": 1}
+    )
+    assert found.prefix_hit_rate == 3 / 10
+    assert found.ideal_prefix_hit_rate == 5 / 10
+
+
+def test_restoring_that_takes_longer_than_computing_has_saved_less_than_nothing() -> None:
+    assert totals({"prefill_tokens": 1, "prefill_call_ns": 2, "restored_tokens": 1, "restore_ns": 3}).saved_ns == -1
+
+
+def test_restore_share_is_of_engine_time() -> None:
+    found = totals({"start_ns": 0, "end_ns": 6, "restore_ns": 1}, {"start_ns": 8, "end_ns": 10, "restore_ns": 2})
+    assert found.restore_share == 3 / 10
+
+
 def test_without_steps_nothing_is_made_up() -> None:
     found = totals()
     assert found.engine_ns == 0
@@ -76,3 +105,14 @@ def test_without_steps_nothing_is_made_up() -> None:
     assert found.slot_utilisation is None
     assert found.kv_waste is None
     assert found.prefill_tokens_per_s is None
+    assert found.saved_ns is None
+    assert found.restore_share is None
+    assert found.prefix_hit_rate is None
+
+
+def test_waiting_beside_free_slots_is_lack_of_memory() -> None:
+    totals = StepTotals()
+    totals.add(make_step(waiting=3, slots_busy=4, slots_total=4))
+    totals.add(make_step(waiting=3, slots_busy=3, slots_total=4))
+    totals.add(make_step(waiting=0, slots_busy=1, slots_total=4))
+    assert totals.short_of_memory == 1 / 3

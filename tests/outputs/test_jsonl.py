@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
+from cbatch.logprobs import Logprobs
 from cbatch.outputs.files import WriteError
 from cbatch.outputs.jsonl import JsonlResults
 from cbatch.outputs.results import Result
 from cbatch.types import FinishReason, RowRef
-from tests.metrics.factories import make_fault, make_output, make_ref
+from tests.metrics.factories import make_fault, make_logprobs, make_output, make_ref, make_samples, spell
 
 
 def open_results(directory: Path) -> JsonlResults:
-    return JsonlResults(directory, "smollm2", is_chat=lambda ref: ref.number != 2)
+    return JsonlResults(directory, "smollm2", lambda ref: ref.number != 2, spell)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -64,6 +65,30 @@ def test_a_completion_row_has_its_own_object(tmp_path: Path) -> None:
     assert body["choices"] == [{"index": 0, "text": "x", "logprobs": None, "finish_reason": "stop"}]
 
 
+def test_samples_are_choices_and_usage_counts_them_all(tmp_path: Path) -> None:
+    results = open_results(tmp_path)
+    output = make_samples(make_output([1, 2], prompt_tokens=5, text="x"), make_output([1, 2, 3], text="y"))
+    results.add(Result.of_output(make_ref(1), output))
+    results.close()
+    body = read(tmp_path / "results.jsonl")[0]["response"]["body"]
+    assert [(c["index"], c["message"]["content"]) for c in body["choices"]] == [(0, "x"), (1, "y")]
+    assert body["usage"] == {"prompt_tokens": 5, "completion_tokens": 5, "total_tokens": 10}
+    assert "prompt_logprobs" not in body
+
+
+def test_a_chat_s_scored_prompt_stands_beside_its_choices(tmp_path: Path) -> None:
+    results = open_results(tmp_path)
+    prompt = make_logprobs((float("nan"), []), (-2.0, []))
+    for number in (1, 2):
+        output = make_output(prompt_tokens=2, logprobs=Logprobs.of([]), prompt_logprobs=prompt)
+        results.add(Result.of_output(make_ref(number), output))
+    results.close()
+    chat, completion = (line["response"]["body"] for line in read(tmp_path / "results.jsonl"))
+    assert [(place["token"], place["logprob"]) for place in chat["prompt_logprobs"]] == [("a", None), ("a", -2.0)]
+    assert "prompt_logprobs" not in completion
+    assert completion["choices"][0]["logprobs"]["token_logprobs"] == [None, -2.0]
+
+
 def test_bad_rows_have_an_error_and_no_response(tmp_path: Path) -> None:
     results = open_results(tmp_path)
     results.add(Result.of_fault(make_fault(3)))
@@ -98,7 +123,7 @@ def test_a_line_is_with_the_system_at_once_and_named_at_the_end(tmp_path: Path) 
 
 
 def test_a_model_whose_file_name_is_not_utf8_is_escaped(tmp_path: Path) -> None:
-    results = JsonlResults(tmp_path, "caf\udce9.gguf", is_chat=lambda _: True)
+    results = JsonlResults(tmp_path, "caf\udce9.gguf", lambda _: True, spell)
     results.add(Result.of_output(make_ref(1), make_output([1])))
     results.close()
     [line] = read(tmp_path / "results.jsonl")
@@ -157,7 +182,7 @@ def test_is_chat_is_asked_for_each_row(tmp_path: Path) -> None:
         asked.append(ref.number)
         return True
 
-    results = JsonlResults(tmp_path, "m", is_chat)
+    results = JsonlResults(tmp_path, "m", is_chat, spell)
     results.add(Result.of_output(make_ref(5), make_output([1])))
     results.close()
     assert asked == [5]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from cbatch.outputs import WriteError, results
 from cbatch.outputs.carried import plan_columns
 from cbatch.outputs.results import ParquetResults, Result
 from cbatch.types import FinishReason, RowFault
-from tests.metrics.factories import make_fault, make_output, make_ref
+from tests.metrics.factories import make_fault, make_logprobs, make_output, make_ref, make_samples
 from tests.outputs.test_carried import restore, rows, without_nulls
 
 
@@ -37,9 +38,79 @@ def test_a_finished_row(tmp_path: Path) -> None:
             "finish_reason": "stop",
             "error_code": None,
             "error": None,
+            "samples": None,
+            "logprobs": None,
+            "prompt_logprobs": None,
             "carried_json": None,
         }
     ]
+
+
+def test_logprobs_are_of_the_output_and_of_the_prompt(tmp_path: Path) -> None:
+    output = make_output(
+        [1, 2],
+        prompt_tokens=2,
+        logprobs=make_logprobs((-0.5, [(5, -0.25)]), (-1.0, [(1, -1.0)])),
+        prompt_logprobs=make_logprobs((math.nan, [(-1, math.nan)]), (-3.0, [(8, -0.125)])),
+    )
+    writer = ParquetResults(tmp_path, [], VirtualClock())
+    writer.add(Result.of_output(make_ref(1), output))
+    writer.add(Result.of_output(make_ref(2), make_output([1])))
+    writer.close()
+    first, second = read(tmp_path)
+    assert first["logprobs"] == [
+        {"token_id": 0, "logprob": -0.5, "top": [{"token_id": 5, "logprob": -0.25}]},
+        {"token_id": 1, "logprob": -1.0, "top": [{"token_id": 1, "logprob": -1.0}]},
+    ]
+    assert first["prompt_logprobs"] == [
+        {"token_id": 0, "logprob": None, "top": []},
+        {"token_id": 0, "logprob": -3.0, "top": [{"token_id": 8, "logprob": -0.125}]},
+    ]
+    assert second["logprobs"] is second["prompt_logprobs"] is None
+
+
+def test_samples_stand_together_in_one_row(tmp_path: Path) -> None:
+    done = make_output([1, 2], text="a", logprobs=make_logprobs((-0.5, []), (-1.5, [])))
+    broken = make_output([1], text="b", reason=FinishReason.ERROR, error="llama_decode gave -3")
+    row = make_samples(done, broken)
+    writer = ParquetResults(tmp_path, [], VirtualClock())
+    writer.add(Result.of_output(make_ref(1), row))
+    writer.close()
+    [found] = read(tmp_path)
+    assert (found["output_text"], found["output_tokens"], found["finish_reason"]) == ("a", 2, "stop")
+    assert (found["error_code"], found["error"]) == (None, None)
+    places = [{"token_id": 0, "logprob": -0.5, "top": []}, {"token_id": 1, "logprob": -1.5, "top": []}]
+    assert found["logprobs"] == places
+    assert found["samples"] == [
+        {
+            "sample": 0,
+            "output_text": "a",
+            "output_tokens": 2,
+            "finish_reason": "stop",
+            "error": None,
+            "mean_logprob": -1.0,
+            "logprobs": places,
+        },
+        {
+            "sample": 1,
+            "output_text": "b",
+            "output_tokens": 1,
+            "finish_reason": "error",
+            "error": "llama_decode gave -3",
+            "mean_logprob": None,
+            "logprobs": None,
+        },
+    ]
+
+
+def test_a_row_fails_with_its_first_sample(tmp_path: Path) -> None:
+    broken = make_output([1], text="half", reason=FinishReason.ERROR, error="broke")
+    writer = ParquetResults(tmp_path, [], VirtualClock())
+    writer.add(Result.of_output(make_ref(1), make_samples(broken, make_output([1], text="whole"))))
+    writer.close()
+    [found] = read(tmp_path)
+    assert (found["error_code"], found["output_text"]) == ("generation_failed", "half")
+    assert [sample["output_text"] for sample in found["samples"]] == ["half", "whole"]
 
 
 def test_rows_that_ended_badly_say_why(tmp_path: Path) -> None:

@@ -17,7 +17,16 @@ from cbatch.metrics import Attribution
 from cbatch.outputs import RunWriter, WriteError, results, schema
 from cbatch.outputs.parquet import ParquetTable
 from cbatch.types import FinishReason, Observer, TimeSplit
-from tests.metrics.factories import STEP_NUMBERS, make_fault, make_output, make_ref, make_step, no_view
+from tests.metrics.factories import (
+    STEP_NUMBERS,
+    make_fault,
+    make_output,
+    make_ref,
+    make_samples,
+    make_step,
+    no_view,
+    spell,
+)
 
 REFS = [
     make_ref(1, {"label": "a", "weight": 1, "gold": True, "score": 0.5, "tags": ["x"]}),
@@ -26,13 +35,30 @@ REFS = [
 
 
 def open_writer(directory: Path, output_format: str = "parquet") -> RunWriter:
-    return RunWriter(directory, output_format=output_format, sample=REFS, model="smollm2", clock=VirtualClock())
+    return RunWriter(
+        directory,
+        output_format=output_format,
+        sample=REFS,
+        model="smollm2",
+        clock=VirtualClock(),
+        token_bytes=spell,
+    )
 
 
 def write_run(directory: Path, output_format: str = "parquet") -> None:
     with open_writer(directory, output_format) as writer:
         times = TimeSplit(prefill_ns=2, decode_ns=1, others_prefill_ns=1)
-        done = make_output([4, 6, 9], arrival_ns=1, admitted_ns=2, text="hi", priority=-1, slot=3, times=times)
+        done = make_output(
+            [4, 6, 9],
+            arrival_ns=1,
+            admitted_ns=2,
+            text="hi",
+            priority=-1,
+            slot=3,
+            times=times,
+            cached_tokens=2,
+            preemptions=1,
+        )
         writer.finished(REFS[0], done)
         writer.finished(REFS[1], make_output(finished_ns=5, reason=FinishReason.ERROR, error="broke", slot=None))
         writer.fault(make_fault(3))
@@ -57,6 +83,7 @@ def test_pyarrow_reads_what_was_written(tmp_path: Path) -> None:
     assert done == {
         "row": 1,
         "id": "row-1",
+        "sample": 0,
         "arrival_ns": 1,
         "enqueued_ns": 1,
         "admitted_ns": 2,
@@ -64,10 +91,12 @@ def test_pyarrow_reads_what_was_written(tmp_path: Path) -> None:
         "token_ns": [4, 6, 9],
         "finished_ns": 9,
         "prompt_tokens": 3,
+        "cached_tokens": 2,
         "output_tokens": 3,
         "finish_reason": "stop",
         "slot": 3,
         "priority": -1,
+        "preemptions": 1,
         "slip_ns": 0,
         "queue_ns": 1,
         "ttft_ns": 3,
@@ -87,6 +116,23 @@ def test_pyarrow_reads_what_was_written(tmp_path: Path) -> None:
     }
     assert failed["token_ns"] == []
     assert [failed[n] for n in ("slot", "admitted_ns", "first_token_ns", "ttft_ns", "tpot_ns")] == [None] * 5
+
+
+def test_requests_have_a_line_for_each_sample_and_its_time_adds_up(tmp_path: Path) -> None:
+    first = make_output([4, 6], arrival_ns=1, admitted_ns=2, times=TimeSplit(prefill_ns=1, decode_ns=2))
+    second = make_output([5, 6, 9], arrival_ns=1, admitted_ns=3, times=TimeSplit(decode_ns=4), cached_tokens=2, slot=1)
+    with open_writer(tmp_path) as writer:
+        writer.finished(REFS[0], make_samples(first, second))
+        writer.finished(REFS[1], make_output([7]))
+    found = pq.read_table(tmp_path / "requests.parquet").to_pylist()
+    names = ("row", "sample", "output_tokens", "cached_tokens", "slot", "ttft_ns", "e2e_ns")
+    assert [tuple(line[name] for name in names) for line in found] == [
+        (1, 0, 2, 0, 0, 3, 5),
+        (1, 1, 3, 2, 1, 4, 8),
+        (2, 0, 1, 0, 0, 7, 7),
+    ]
+    assert [sum(line["attribution"].values()) for line in found] == [5, 8, 7]
+    assert pq.read_table(tmp_path / "results")["row"].to_pylist() == [1, 2]
 
 
 def test_steps_have_every_field_of_a_record(tmp_path: Path) -> None:
@@ -121,7 +167,8 @@ def test_duckdb_reads_the_types(tmp_path: Path) -> None:
     write_run(tmp_path)
     with duckdb.connect() as connection:
         described = connection.sql(f"DESCRIBE FROM '{tmp_path}/results/*.parquet'").fetchall()
-        types = {name: kind for name, kind, *_ in described}
+        types = {name: kind.replace('"', "") for name, kind, *_ in described}
+        places = "STRUCT(token_id INTEGER, logprob DOUBLE, top STRUCT(token_id INTEGER, logprob DOUBLE)[])[]"
         assert types == {
             "row": "BIGINT",
             "id": "VARCHAR",
@@ -136,6 +183,10 @@ def test_duckdb_reads_the_types(tmp_path: Path) -> None:
             "finish_reason": "VARCHAR",
             "error_code": "VARCHAR",
             "error": "VARCHAR",
+            "samples": "STRUCT(sample BIGINT, output_text VARCHAR, output_tokens BIGINT, finish_reason VARCHAR, "
+            f"error VARCHAR, mean_logprob DOUBLE, logprobs {places})[]",
+            "logprobs": places,
+            "prompt_logprobs": places,
             "carried_json": "VARCHAR",
         }
         query = f"SELECT ttft_ns, list_sum(token_ns) FROM '{tmp_path}/requests.parquet' ORDER BY row"
@@ -190,7 +241,7 @@ def test_a_writer_that_can_not_begin_leaves_no_file(tmp_path: Path, output_forma
 
 def test_steps_take_waiting_results_to_disk(tmp_path: Path) -> None:
     clock = VirtualClock()
-    writer = RunWriter(tmp_path, output_format="parquet", sample=REFS, model="m", clock=clock)
+    writer = RunWriter(tmp_path, output_format="parquet", sample=REFS, model="m", clock=clock, token_bytes=spell)
     writer.finished(REFS[0], make_output([1]))
     clock.advance(results.PART_NS)
     writer.step(make_step(), no_view)

@@ -11,6 +11,7 @@ from cbatch.clock import VirtualClock
 from cbatch.metrics import ReplaySummary
 from cbatch.metrics.objectives import Objectives
 from cbatch.outputs import RunWriter, write_run_json, write_sweep
+from tests.metrics.factories import spell
 from tests.replay.virtual import MS, play, poisson
 
 SLO = Objectives({"ttft": 100.0 * MS})
@@ -31,7 +32,9 @@ def write_replay(
     """`record` goes into run.json."""
     directory.mkdir(parents=True)
     jobs = poisson(rate, count, tokens=tokens, prompt=3, seed=seed)
-    with RunWriter(directory, output_format="parquet", sample=[], model="fake", clock=VirtualClock()) as writer:
+    with RunWriter(
+        directory, output_format="parquet", sample=[], model="fake", clock=VirtualClock(), token_bytes=spell
+    ) as writer:
         summary, _ = play(
             jobs, slots=slots, objectives=SLO, deadline_ns=deadline_ns, cost_ns=_cost_ns, observers=[writer]
         )

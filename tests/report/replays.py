@@ -51,6 +51,7 @@ def make_replay(
         total_tokens_per_s=1320.4,
         concurrency=12.34,
         slot_utilisation=0.743,
+        short_of_memory=0.0,
         kv_utilisation=0.41,
     )
     window = SteadyState(

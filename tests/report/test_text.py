@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from cbatch.report.text import duration, fit, latency, lines, one_line, pad, percent, rate
+from cbatch.report.text import duration, fit, latency, lines, one_line, pad, percent, rate, size
 
 ANY = st.text(st.characters(), max_size=60)
 """Any unicode, surrogates included."""
@@ -68,6 +68,11 @@ def test_duration(seconds: float | None, shown: str) -> None:
 )
 def test_latency(ns: float | None, shown: str) -> None:
     assert latency(ns) == shown
+
+
+def test_size() -> None:
+    sizes = [size(n) for n in (0, 2**20 * 8.13, 2**20 * 99.94, 2**20 * 99.96, 2**30, 2**30 * 1234.5)]
+    assert sizes == ["0.0 MiB", "8.1 MiB", "99.9 MiB", "100 MiB", "1.0 GiB", "1,234 GiB"]
 
 
 def test_rate_and_percent() -> None:
