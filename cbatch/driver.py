@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from cbatch.config import Overflow
 from cbatch.engine import Engine, fit_to_context
 from cbatch.errors import Interrupted
 from cbatch.feed import Feed
 from cbatch.types import Observer, Request, RequestOutput, RowFault, RowRef
 
 _POLL_S = 0.1
+_ERROR = Overflow()
 
 
 class Ending(str, Enum):
@@ -34,8 +36,9 @@ class Outcome:
 class Driver:
     """Feeds an engine until the feed is exhausted and everything has finished.
 
-    `max_cells` is the most KV cells any request may ever fill; `backlog` how many requests may wait in the engine. At
-    `deadline_ns`, on the engine's clock, every unfinished request is cancelled, between two steps.
+    `max_cells` is the most KV cells any request may ever fill, `overflow` what becomes of those that need more;
+    `backlog` is how many requests may wait in the engine. At `deadline_ns`, on the engine's clock, every unfinished
+    request is cancelled, between two steps.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class Driver:
         observers: Sequence[Observer],
         *,
         max_cells: int,
+        overflow: Overflow = _ERROR,
         backlog: int = 10_000,
         deadline_ns: int | None = None,
     ) -> None:
@@ -52,6 +56,7 @@ class Driver:
         self._feed = feed
         self._observers = observers
         self._max_cells = max_cells
+        self._overflow = overflow
         self._backlog = backlog
         self._deadline_ns = deadline_ns
         self._refs: dict[str, RowRef] = {}
@@ -59,6 +64,10 @@ class Driver:
         self._withdrawn = 0
         self.max_tokens_cut = 0
         """Requests whose max_tokens was cut to what the context holds."""
+        self.prompts_cut = 0
+        """Requests whose prompt was cut."""
+        self.outgrown = 0
+        """Requests that went on past the context, and lost sight of tokens."""
 
     @property
     def stopping(self) -> bool:
@@ -128,11 +137,12 @@ class Driver:
                 self._start(*job)
 
     def _start(self, ref: RowRef, request: Request) -> None:
-        fitted = fit_to_context(request, self._max_cells)
+        fitted = fit_to_context(request, self._max_cells, self._overflow)
         if isinstance(fitted, str):
             self._fault(RowFault(ref, "prompt_too_long", fitted))
             return
-        self.max_tokens_cut += fitted is not request
+        self.max_tokens_cut += fitted.sampling.max_tokens < request.sampling.max_tokens
+        self.prompts_cut += fitted.truncated_tokens > 0
         self._refs[request.id] = ref
         self._engine.add(fitted)
 
@@ -149,6 +159,7 @@ class Driver:
     def _hand_on(self, outputs: Iterable[RequestOutput]) -> None:
         for output in outputs:
             ref = self._refs.pop(output.id)
+            self.outgrown += any(each.dropped_tokens > 0 for each in (output, *output.others))
             for observer in self._observers:
                 observer.finished(ref, output)
 

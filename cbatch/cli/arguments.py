@@ -70,6 +70,43 @@ Batching = Annotated[
 StaticWait = Annotated[
     float, Option(metavar="MS", help="How long a static group waits to be full.", rich_help_panel=ENGINE)
 ]
+PrefixCache = Annotated[
+    str,
+    Option(
+        metavar="SIZE",
+        help="Memory for beginnings that prompts share, computed once: such as 2GiB; auto is that or a quarter of "
+        "what is free.",
+        rich_help_panel=ENGINE,
+    ),
+]
+NoPrefixCache = Annotated[bool, Option("--no-prefix-cache", help="Compute every prompt whole.", rich_help_panel=ENGINE)]
+Preempt = Annotated[
+    str,
+    Option(
+        help="swap or recompute: what becomes of the KV of rows that give way to those of higher priority; "
+        "off: none does.",
+        rich_help_panel=ENGINE,
+    ),
+]
+KvOvercommit = Annotated[
+    bool,
+    Option(
+        "--kv-overcommit",
+        help="With --kv unified, let rows in before there is room for all of their output; some give way if need be.",
+        rich_help_panel=ENGINE,
+    ),
+]
+KvCells = Annotated[
+    int | None,
+    Option(help="With --kv unified: cells of the pool.", show_default="what the rows need", rich_help_panel=ENGINE),
+]
+Ageing = Annotated[
+    float, Option(metavar="S", help="Waiting so long makes up for one step of priority.", rich_help_panel=ENGINE)
+]
+Compact = Annotated[
+    bool,
+    Option("--compact/--no-compact", help="Close gaps between slots at the end of a job.", rich_help_panel=ENGINE),
+]
 MaxNumSeqs = Annotated[int, Option(help="Rows that run at once (slots).", rich_help_panel=ENGINE)]
 MaxNumBatchedTokens = Annotated[int, Option(help="Most tokens computed in a step.", rich_help_panel=ENGINE)]
 PrefillChunk = Annotated[int | None, Option(help="Most prompt tokens of a row in a step.", rich_help_panel=ENGINE)]

@@ -24,13 +24,14 @@ def compare(
         str | None,
         Option(
             metavar="NAME,...",
-            help="Of sequential, static, padded, continuous, continuous+chunked; the first is the baseline.",
+            help="Of sequential, static, padded, continuous, continuous+chunked, continuous+prefixes; "
+            "the first is the baseline.",
             show_default="static,continuous",
             rich_help_panel=_VARIANTS,
         ),
     ] = None,
     ladder: Annotated[
-        bool, Option("--ladder", help="sequential, static, continuous, continuous+chunked.", rich_help_panel=_VARIANTS)
+        bool, Option("--ladder", help="sequential, static, continuous, chunked, prefixes.", rich_help_panel=_VARIANTS)
     ] = False,
     variant: Annotated[
         list[str] | None,
@@ -104,6 +105,13 @@ def compare(
     max_num_batched_tokens: args.MaxNumBatchedTokens = 2048,
     static_wait: args.StaticWait = 0.0,
     prefill_chunk: args.PrefillChunk = None,
+    prefix_cache: args.PrefixCache = "0",
+    no_prefix_cache: args.NoPrefixCache = False,
+    preempt: args.Preempt = "swap",
+    kv_overcommit: args.KvOvercommit = False,
+    kv_cells: args.KvCells = None,
+    ageing: args.Ageing = 300.0,
+    compact: args.Compact = True,
     ctx: args.Ctx = None,
     kv: args.Kv = "auto",
     kv_type: args.KvType = None,

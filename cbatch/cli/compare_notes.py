@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from cbatch.metrics import Comparison, RunData
-from cbatch.metrics.bound import StepCosts, bound, merged
+from cbatch.metrics.bound import StepCosts, merged, shortest_ns
 from cbatch.metrics.compare import Row
 
+_WORK = ("arrival_ns", "prompt_tokens", "output_tokens")
 _LEADS = {"output_throughput": "throughput", "goodput": "goodput", "ttft_mean": "mean TTFT", "e2e_mean": "mean e2e"}
 
 Runs = Mapping[str, Sequence[RunData]]
@@ -40,10 +41,12 @@ def _leader(rows: Sequence[Row]) -> str:
 def _bounds(runs: Runs, costs: StepCosts) -> Iterator[str]:
     reached = []
     for name, several in runs.items():
-        found = bound(several[0].summary, costs)
+        first = several[0]
+        arrival_ns, prompt_tokens, output_tokens = (first.columns[name][first.completed] for name in _WORK)
+        shortest = shortest_ns(arrival_ns, prompt_tokens, output_tokens, costs)
         span = median(run.summary.run.duration_ns for run in several)
-        if found is not None and span > 0:
-            reached.append(f"{name} {found.shortest_ns / span:.0%}")
+        if shortest is not None and span > 0:
+            reached.append(f"{name} {shortest / span:.0%}")
     if reached:
         yield f"of the best throughput that the costs of steps allow here: {', '.join(reached)}"
 

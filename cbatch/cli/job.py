@@ -23,6 +23,7 @@ from cbatch.engine import Engine
 from cbatch.errors import Interrupted
 from cbatch.feed import LookAhead
 from cbatch.inputs import read_rows
+from cbatch.llama.memory import kv_bytes_per_cell
 from cbatch.llama.model import Model
 from cbatch.llama.runner import LlamaRunner
 from cbatch.llama.tokenizer import Tokenizer
@@ -32,6 +33,10 @@ from cbatch.report.progress import Progress
 from cbatch.report.summary import print_summary, summary_json
 from cbatch.report.view import View, run_view
 from cbatch.types import Job, Row, RowFault
+
+
+_SHORT = 0.05
+"""Of steps, from which on it is told that KV memory held rows back."""
 
 
 def run_job(options: RunOptions) -> int:
@@ -64,7 +69,7 @@ class RunJob:
         self.tokenizer = Tokenizer(model)
         self.encoder = parts.make_encoder(options, model, self.tokenizer)
         self.progress = Progress(clock)
-        self.totals = RunAccumulator()
+        self.totals = RunAccumulator(kv_bytes_per_cell(model, options.context_config()))
         self.notes: list[str] = [f"plain prompts: {self.encoder.applied}"]
         self.outcome: Outcome | None = None
         self.control = Control(self._announce)
@@ -106,7 +111,7 @@ class RunJob:
             end(self.outcome.ending.value)
 
     def _drive(self, runner: LlamaRunner, feed: LookAhead, window: list[Job], limit: int) -> Outcome:
-        engine = Engine(runner, self.options.scheduler_config())
+        engine = Engine(runner, parts.scheduler_config(self.options))
         with parts.make_writer(self.options, self.directory, window, self.model, self.encoder, self.clock) as writer:
             driver = Driver(engine, feed, [writer, self.totals, self.progress], max_cells=limit)
             self.control.steer(driver.stop, driver.abort)
@@ -138,6 +143,9 @@ class RunJob:
         found = []
         if length := summary.finish_reasons.get("length", 0):
             found.append(f"{length:,} rows ended at their max_tokens: raise --max-tokens where that cut them off")
+        if summary.short_of_memory is not None and summary.short_of_memory > _SHORT:
+            more = "" if self.options.kv_overcommit else "; --kv-overcommit lets more in"
+            found.append(f"rows waited for KV cells beside free slots in {summary.short_of_memory:.0%} of steps{more}")
         if summary.rows_failed:
             found.append(f"{summary.rows_failed:,} rows failed: see error_code and error in the results")
         if self.outcome is not None and self.outcome.ending is not Ending.COMPLETE:

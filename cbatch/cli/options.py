@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from cbatch.cli.parse import parse_cpu_list, parse_logit_bias, parse_loras, parse_template_kwargs, parse_tensor_split
+from cbatch.cli.parse import (
+    parse_cache_size,
+    parse_cpu_list,
+    parse_logit_bias,
+    parse_loras,
+    parse_template_kwargs,
+    parse_tensor_split,
+)
 from cbatch.config import ContextConfig, ModelConfig, SchedulerConfig
 from cbatch.errors import UsageError
 from cbatch.sampling import SamplingParams
@@ -74,6 +82,14 @@ class JobOptions:
     batching: str = "continuous"
     static_wait: float = 0.0
     """Milliseconds."""
+    prefix_cache: str = "auto"
+    no_prefix_cache: bool = False
+    preempt: str = "swap"
+    kv_overcommit: bool = False
+    kv_cells: int | None = None
+    ageing: float = 300.0
+    """Seconds."""
+    compact: bool = True
 
     def check(self) -> None:
         """Raise for every mistake that can be seen in the options alone."""
@@ -113,13 +129,34 @@ class JobOptions:
         )
 
     def scheduler_config(self) -> SchedulerConfig:
+        """What `--prefix-cache auto` comes to depends on the machine: here it is the most that it may be."""
+        if self.kv_overcommit and self.kv != "unified":
+            raise UsageError("--kv-overcommit needs one pool of KV for all rows: give --kv unified too")
+        if self.kv_cells is not None and self.kv != "unified":
+            raise UsageError("--kv-cells is of one pool of KV for all rows: give --kv unified too, or --ctx")
+        if self.kv_cells is not None and self.kv_cells < 1:
+            raise UsageError(f"--kv-cells is {self.kv_cells}: give 1 or more")
+        if not 0 < self.ageing < math.inf:
+            raise UsageError(f"--ageing is {self.ageing:g}: give seconds above 0")
         return SchedulerConfig(
             self.max_num_seqs,
             self.max_num_batched_tokens,
             self.prefill_chunk,
             self.batching,
             round(self.static_wait * 1e6),
+            prefix_cache_bytes=0 if self.no_prefix_cache else parse_cache_size(self.prefix_cache),
+            keep_prefixes=self.arrivals_unknown,
+            group_prefixes=not self.arrivals_unknown,
+            preempt=self.preempt,
+            kv_overcommit=self.kv_overcommit,
+            ageing_ns=round(self.ageing * 1e9),
+            compact=self.compact,
         )
+
+    @property
+    def arrivals_unknown(self) -> bool:
+        """Whether requests come one by one, so that nobody can tell which prefixes later ones will share."""
+        return False
 
     def context_config(self) -> ContextConfig:
         """Before the rows are known: slots as asked for, cells by `--ctx` or the default."""
@@ -130,6 +167,7 @@ class JobOptions:
             max_num_batched_tokens=self.max_num_batched_tokens,
             ubatch=self.ubatch,
             kv_mode="split" if self.kv == "auto" else self.kv,
+            pool_cells=self.kv_cells,
             kv_type=self.kv_type,
             flash_attn=self.flash_attn,
             threads=self.threads,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,23 @@ def parse_template_kwargs(value: str | None) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise UsageError(f"--template-kwargs is {value}: give a JSON object such as '{{\"key\": true}}'")
     return parsed
+
+
+MOST_CACHE_BYTES = 2 << 30
+"""Of `--prefix-cache auto`."""
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+def parse_cache_size(text: str) -> int:
+    """`2GiB`, `500MB` or bytes, as bytes; `auto` as the most that it may come to."""
+    if text == "auto":
+        return MOST_CACHE_BYTES
+    match = _SIZE.fullmatch(text)
+    unit = None if match is None else _UNITS.get(match[2].upper())
+    if match is None or unit is None:
+        raise UsageError(f"--prefix-cache is {text!r}: give a size such as 2GiB or 500MB, or auto, or 0 for none")
+    return int(float(match[1]) * unit)
 
 
 def parse_cpu_list(text: str) -> tuple[int, ...] | None:

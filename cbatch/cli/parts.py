@@ -12,7 +12,7 @@ from cbatch.cli.options import JobOptions
 from cbatch.cli.parse import parse_cpu_list, parse_template_kwargs
 from cbatch.cli.sizing import cells_wanted, slots_wanted
 from cbatch.clock import Clock
-from cbatch.config import CELLS_PAD, ContextConfig, ModelConfig, padded
+from cbatch.config import CELLS_PAD, ContextConfig, ModelConfig, SchedulerConfig, padded
 from cbatch.errors import UsageError
 from cbatch.llama import machine
 from cbatch.llama.chat import load_template
@@ -47,6 +47,15 @@ def ready_model(options: JobOptions, directory: Path) -> ModelConfig:
     return config
 
 
+def scheduler_config(options: JobOptions) -> SchedulerConfig:
+    """With `--prefix-cache auto` kept to a quarter of the memory that is free."""
+    config = options.scheduler_config()
+    if options.prefix_cache != "auto":
+        return config
+    affordable = machine.available_memory() // 4
+    return replace(config, prefix_cache_bytes=min(config.prefix_cache_bytes, affordable))
+
+
 def make_encoder(options: JobOptions, model: Model, tokenizer: Tokenizer) -> Encoder:
     """Raises `UsageError` for a template that can't be read or parsed, `ParameterError` for tokens not in the model."""
     check_tokens(options.sampling(), model.n_vocab)
@@ -76,6 +85,7 @@ def make_writer(
         sample=[job.ref if isinstance(job, RowFault) else job[0] for job in window],
         model=model.config.path.name,
         clock=clock,
+        token_bytes=Tokenizer(model).token_bytes,
         is_chat=is_chat,
     )
 
@@ -95,6 +105,8 @@ def most_cells(options: JobOptions, model: Model) -> int:
 
     Raises `UsageError` where there is no memory for any row.
     """
+    if options.kv_cells is not None:
+        return min(padded(options.kv_cells), model.n_ctx_train if options.ctx is None else padded(options.ctx))
     if options.ctx is not None:
         return padded(options.ctx)
     affordable = int(kv_budget(model) / kv_bytes_per_cell(model, options.context_config()))

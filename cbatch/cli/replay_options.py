@@ -106,6 +106,10 @@ class ReplayOptions(JobOptions):
         return self.request_rate
 
     @property
+    def arrivals_unknown(self) -> bool:
+        return True
+
+    @property
     def closed_loop(self) -> bool:
         return self.request_rate == math.inf and self.max_concurrency is not None
 

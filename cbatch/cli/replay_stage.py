@@ -23,6 +23,7 @@ from cbatch.driver import Ending, Outcome
 from cbatch.engine import Engine
 from cbatch.errors import Interrupted
 from cbatch.feed import LookAhead, PacedArrivals
+from cbatch.llama.memory import kv_bytes_per_cell
 from cbatch.llama.model import Model
 from cbatch.llama.runner import LlamaRunner
 from cbatch.llama.tokenizer import Tokenizer
@@ -81,13 +82,15 @@ class Stage:
             if self.control.stop_wanted:
                 raise Interrupted("stopped before any request was played; nothing was written")
             prepare_directory(directory, self._options.force)
-            return self._record(_Act(self._options, load, ahead, window, directory, title, observers), engine, runner)
+            cell = kv_bytes_per_cell(self._model, runner.context.config)
+            act = _Act(self._options, load, ahead, window, directory, title, observers, cell)
+            return self._record(act, engine, runner)
 
     def _made(self, window: Sequence[Job], *, all_read: bool) -> tuple[LlamaRunner, Engine]:
         """One engine for all replays: it knows what they leave in the slots."""
         if self._runner is None or self._engine is None:
             self._runner = self._make_runner(window, all_read=all_read)
-            self._engine = Engine(self._runner, self._options.scheduler_config())
+            self._engine = Engine(self._runner, parts.scheduler_config(self._options))
         return self._runner, self._engine
 
     def _make_runner(self, window: Sequence[Job], *, all_read: bool) -> LlamaRunner:
@@ -161,6 +164,7 @@ class _Act:
         directory: Path,
         title: str,
         observers: Sequence[Observer],
+        bytes_per_token: float,
     ) -> None:
         self.options = options
         self.load = load
@@ -170,7 +174,11 @@ class _Act:
         self.title = title
         self.observers = observers
         self.totals = ReplayAccumulator(
-            options.objectives, options.percentile_list(), load.rate, closed_loop=options.closed_loop
+            options.objectives,
+            options.percentile_list(),
+            load.rate,
+            closed_loop=options.closed_loop,
+            bytes_per_token=bytes_per_token,
         )
 
     def describe(self) -> dict[str, Any]:

@@ -14,8 +14,9 @@ _MOST = 0.9
 
 
 def cells_needed(window: Iterable[Job]) -> list[int]:
-    """KV cells of each row of the look-ahead window that can run."""
-    return [job[1].cells_needed for job in window if not isinstance(job, RowFault)]
+    """KV cells of each sequence of the look-ahead window that can run; a row may have several."""
+    requests = [job[1] for job in window if not isinstance(job, RowFault)]
+    return [request.cells_needed for request in requests for _ in range(request.num_samples)]
 
 
 def cells_wanted(needs: Sequence[int], limit: int) -> tuple[int, int]:

@@ -18,9 +18,10 @@ POLICIES: Mapping[str, Mapping[str, Any]] = {
     "padded": {"batching": "padded"},
     "continuous": {"batching": "continuous"},
     "continuous+chunked": {"batching": "continuous", "max_num_batched_tokens": CHUNK},
+    "continuous+prefixes": {"batching": "continuous", "prefix_cache": "auto"},
 }
-"""What `--policies` may name. Prompts are computed whole in all but the last."""
-LADDER = ("sequential", "static", "continuous", "continuous+chunked")
+"""What `--policies` may name. Prompts are computed whole in all but chunked, each for itself in all but prefixes."""
+LADDER = ("sequential", "static", "continuous", "continuous+chunked", "continuous+prefixes")
 DEFAULT = ("static", "continuous")
 
 _KEYS: Mapping[str, type] = {
@@ -29,6 +30,11 @@ _KEYS: Mapping[str, type] = {
     "max_num_seqs": int,
     "max_num_batched_tokens": int,
     "prefill_chunk": int,
+    "prefix_cache": str,
+    "preempt": str,
+    "kv_overcommit": bool,
+    "kv_cells": int,
+    "compact": bool,
     "ctx": int,
     "kv": str,
     "kv_type": str,
@@ -83,10 +89,16 @@ def _value(text: str, key: str, value: str) -> Any:
     try:
         if not value.strip():
             raise ValueError(value)
-        return wanted(value.strip())
+        return _truth(value) if wanted is bool else wanted(value.strip())
     except ValueError:
-        form = {int: "a whole number", float: "a number", str: "a value"}[wanted]
+        form = {int: "a whole number", float: "a number", str: "a value", bool: "on or off"}[wanted]
         raise UsageError(f"--variant {text}: {key} is {value!r}; give {form}") from None
+
+
+def _truth(value: str) -> bool:
+    if value.strip() not in ("on", "off"):
+        raise ValueError(value)
+    return value.strip() == "on"
 
 
 def check_names(variants: Sequence[Variant]) -> None:

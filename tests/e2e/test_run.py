@@ -35,7 +35,9 @@ def test_everything_is_written_and_agrees(rows: Path, tiny_model: Path) -> None:
     assert {row["id"] for row in requests} == {row["id"] for row in answers}
     assert sum(step["finished"] for step in steps) == 40
     assert sum(step["output_tokens"] for step in steps) == sum(row["output_tokens"] for row in answers)
-    assert sum(step["prefill_tokens"] for step in steps) == sum(row["prompt_tokens"] for row in answers)
+    assert sum(step["prefill_tokens"] + step["restored_tokens"] for step in steps) == sum(
+        row["prompt_tokens"] for row in answers
+    )
     for row in requests:
         assert row["arrival_ns"] <= row["enqueued_ns"] <= row["admitted_ns"] < row["first_token_ns"]
         assert row["token_ns"][0] == row["first_token_ns"]
