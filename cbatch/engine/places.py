@@ -12,6 +12,7 @@ from cbatch.engine.prefix_cache import PrefixCache
 from cbatch.engine.runner import Capacity, Move, Swap
 from cbatch.engine.sequence import Sequence
 from cbatch.engine.slots import Slots
+from cbatch.engine.snapshot import Snapshot
 from cbatch.engine.waiting import WaitingQueue
 
 _GROWTH = 64
@@ -38,12 +39,15 @@ class Places:
         self._overtakes = 0
         self._last: Sequence | None = None
         """The one admitted last."""
+        self._prefixes.store.let_go = self._let_snapshot_go
         self.resize(capacity)
 
     def resize(self, capacity: Capacity) -> None:
         """Take over a new context. No sequence may be running; its slots are all empty."""
         assert not self.running
         assert not self.held
+        while self._prefixes.store.evict_shared(wanted=True):  # they were cells of the old one
+            pass
         self.kv = KVManager(capacity)
         self.slots = Slots(min(self._config.max_num_seqs, capacity.max_num_seqs))
 
@@ -57,10 +61,27 @@ class Places:
         allowed = self.admission.allowed(len(self.running), self.waiting, now_ns)
         while len(draft.admitted) < allowed and (seq := self._next()) is not None:
             cells = self._cells_for(seq)
-            has_room = self.slots and self.kv.can_admit(cells)
+            has_room = self.slots and self._make_room(cells)
             if not has_room and not self._displace(draft, seq, cells):
                 return
             self._enter(draft, seq, cells, now_ns)
+
+    def _make_room(self, cells: int) -> bool:
+        """Whether so many cells can be reserved, for which snapshots of the pool's own cells may have to go."""
+        while not self.kv.can_admit(cells):
+            if not self.kv.fits(cells) or not self._prefixes.store.evict_shared(wanted=not self.running):
+                return False
+        return True
+
+    def _let_snapshot_go(self, snapshot: Snapshot) -> None:
+        if snapshot.shared:
+            self.kv.let_go(snapshot)
+
+    def keep(self, seq: Sequence, snapshot: Snapshot) -> None:
+        """A snapshot of a running sequence is kept."""
+        if snapshot.shared:
+            assert seq.slot is not None
+            self.kv.keep(seq.slot, snapshot)
 
     def _next(self) -> Sequence | None:
         """Who enters next: the first in the queue, or one of the same priority that shares more with the last one."""
@@ -97,7 +118,7 @@ class Places:
         for victim in victims(self.running, seq, self.waiting.rank):
             assert victim.slot is not None
             chosen.append(victim)
-            room += self.kv.reservation(victim.slot)
+            room += self.kv.own(victim.slot)
             if room >= cells:
                 break
         if not chosen or room < cells:
@@ -132,10 +153,15 @@ class Places:
 
     def grow(self, draft: Draft) -> None:
         """With overcommitted KV, see to it that every running sequence has a cell for its next token."""
+        while self.kv.unreserved < 0 and len(self.running) > 1:  # some have lost cells that they shared
+            if not self._prefixes.store.evict_shared(wanted=False):
+                self._preempt(draft, by_sacrifice(self.running)[0])
         if not self._config.kv_overcommit:
             return
         for seq in list(self.running):
             while seq.slot is not None and not self._has_cell(seq, seq.slot):
+                if self._prefixes.store.evict_shared(wanted=len(self.running) == 1):
+                    continue
                 self._preempt(draft, by_sacrifice(self.running)[0])
 
     def _has_cell(self, seq: Sequence, slot: int) -> bool:

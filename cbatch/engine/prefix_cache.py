@@ -1,14 +1,13 @@
-"""Prefixes computed once and restored for others: which to save, when to wait for one, which to let go.
+"""Prefixes computed once and restored for others: which to save, when to wait for one, who comes next.
 
 A prefix is saved where the prompts that wait show that others share it, if the costs speak for it; a sequence for
-which another one is computing a prefix waits for that; snapshots are kept under a budget of bytes, and those that no
-waiting prompt needs go first, the least recently used before others. Where arrivals can't be foreseen, as in replay,
+which another one is computing a prefix waits for that. Where arrivals can't be foreseen, as in replay,
 `keep` saves every prompt: first come computes, later ones restore. Knows no slots and calls no runner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Items
 
 from cbatch.engine.prefix_costs import PrefixCosts
@@ -16,6 +15,7 @@ from cbatch.engine.prefix_tree import Node, PrefixTree
 from cbatch.engine.runner import Capacity, Restore, Save, StepResult
 from cbatch.engine.sequence import Sequence
 from cbatch.engine.snapshot import Snapshot
+from cbatch.engine.snapshot_store import SnapshotStore
 
 _REMEMBERED = 20_000
 """Prompts kept in mind after they have run, to tell what an unlimited cache would have found."""
@@ -27,23 +27,19 @@ class PrefixCache:
     """The prefixes of one engine. `budget_bytes` 0 saves nothing but what samples of one prompt share."""
 
     def __init__(self, budget_bytes: int, *, keep: bool, capacity: Capacity) -> None:
-        self._budget = budget_bytes
         self._keep = keep
         self._cuts = capacity.cuts
         self._tree = PrefixTree()
         self._costs = PrefixCosts()
-        self._recent: dict[Node, None] = {}
-        """Nodes with snapshots, least recently used first."""
+        self.store = SnapshotStore(self._tree, budget_bytes)
         self._remembered: dict[Node, None] = {}
         """Oldest first."""
         self._claims: dict[Sequence, list[Node]] = {}
-        self.bytes = 0
-        """Of all snapshots."""
 
     def add(self, seq: Sequence) -> None:
         """A sequence waits, or waits again."""
         request = seq.request
-        wanted = request.fork_seeds or (self._budget > 0 and request.prompt.size >= _SHORTEST)
+        wanted = request.fork_seeds or (self.store.budget > 0 and request.prompt.size >= _SHORTEST)
         if not wanted or seq in self._tree:
             return
         seq.known_tokens = self._tree.add(seq)
@@ -61,7 +57,7 @@ class PrefixCache:
             leaf = self._tree.leaf(seq)
             self._remember(leaf)
             self._tree.remove(seq)
-            self._shrink()
+            self.store.shrink()
 
     def _remember(self, leaf: Node) -> None:
         self._remembered.pop(leaf, None)
@@ -112,18 +108,16 @@ class PrefixCache:
         if seq not in self._tree:
             return None
         self._tree.start(seq)
-        restore = None if seq.request.scores_prompt else self._restore(seq)  # to score, every position is computed
-        self._shrink()
-        return restore
+        return None if seq.request.scores_prompt else self._restore(seq)  # to score, every position is computed
 
     def _restore(self, seq: Sequence) -> Restore | None:
         node, length = self._best(seq)
         if node is None:
             return None
         assert node.snapshot is not None
-        self._touch(node)
+        self.store.touch(node)
         for each in self._tree.leaf(seq).path():  # deeper ones first: what more prompts share is needed again later
-            self._touch(each)
+            self.store.touch(each)
         return Restore(seq, node.snapshot, length)
 
     def _best(self, seq: Sequence) -> tuple[Node | None, int]:
@@ -150,7 +144,7 @@ class PrefixCache:
 
     def _keeps_whole(self, seq: Sequence) -> bool:
         leaf = self._tree.leaf(seq)
-        wanted = self._keep and self._cuts and self._budget > 0 and leaf.snapshot is None
+        wanted = self._keep and self._cuts and self.store.budget > 0 and leaf.snapshot is None
         return wanted and seq.num_computed < seq.num_prompt and not leaf.sources
 
     def _claim(self, seq: Sequence) -> None:
@@ -170,22 +164,31 @@ class PrefixCache:
             return True
         foreseen = self._keep and not self._cuts and len(node.children) > 1
         users = max(node.unstarted, 1) if foreseen else node.unstarted
-        return self._budget > 0 and users > 0 and self._costs.worth_saving(users, node.depth - known, node.depth)
+        return self.store.budget > 0 and users > 0 and self._costs.worth_saving(users, node.depth - known, node.depth)
 
-    def take(self, saves: Items[Save], restores: Items[Restore], result: StepResult) -> None:
-        """A step has ended."""
+    def take(
+        self,
+        saves: Items[Save],
+        restores: Items[Restore],
+        result: StepResult,
+        keep: Callable[[Sequence, Snapshot], None],
+    ) -> None:
+        """A step has ended; `keep` is told of every snapshot that is kept."""
         for restore in restores:
             if result.rewound.get(restore.seq) == 0:
-                self._evict_broken(restore.snapshot)
+                self.store.evict(restore.snapshot)
         saved = 0
-        for seq, length in saves:
+        for seq, length, _ in saves:
             snapshot = result.saved.get(seq)
-            self._settle(seq, length, snapshot)
+            if self._settle(seq, length, snapshot):
+                assert snapshot is not None
+                keep(seq, snapshot)
             saved += length if snapshot is not None else 0
+        self.store.shrink()
         self._costs.learn(result, saved, sum(restore.snapshot.num_tokens for restore in restores))
 
-    def _settle(self, seq: Sequence, length: int, snapshot: Snapshot | None) -> None:
-        """Of a save: end its claim, and keep what came of it."""
+    def _settle(self, seq: Sequence, length: int, snapshot: Snapshot | None) -> bool:
+        """Of a save: end its claim, and keep what came of it, if anything did."""
         claims = self._claims.get(seq, [])
         node = next((node for node in claims if node.depth == length), None)
         if node is not None:
@@ -193,31 +196,10 @@ class PrefixCache:
             node.claim = None
         elif length == seq.num_prompt and seq in self._tree:
             node = self._tree.leaf(seq)
-        if snapshot is not None and node is not None and node.snapshot is None:
-            self._tree.put(node, snapshot)
-            self._recent[node] = None
-            self.bytes += snapshot.num_bytes
-            self._shrink()
-
-    def _touch(self, node: Node) -> None:
-        if node in self._recent:
-            del self._recent[node]
-            self._recent[node] = None
-
-    def _shrink(self) -> None:
-        """Keep to the budget, as far as samples of one prompt don't wait for a snapshot."""
-        while self.bytes > self._budget:
-            free = [node for node in self._recent if not _forks_wait(node)]
-            if not free:
-                return
-            self._evict(next((node for node in free if not node.unstarted), free[0]))
-
-    def _evict(self, node: Node) -> None:
-        assert node.snapshot is not None
-        self.bytes -= node.snapshot.num_bytes
-        del self._recent[node]
-        self._tree.put(node, None)
-        self._tree.prune(node)
+        if snapshot is None or node is None or node.snapshot is not None:
+            return False
+        self.store.put(node, snapshot)
+        return True
 
     def shared_tokens(self, running: Iterable[Sequence]) -> int:
         """How many of the tokens that these have computed others hold too, at the same place."""
@@ -233,26 +215,14 @@ class PrefixCache:
 
     def clear(self) -> None:
         """Forget every prefix that no unfinished sequence has."""
-        for node in list(self._recent):
-            self._evict(node)
+        self.store.clear()
         for node in self._remembered:
             node.remembered = False
             self._tree.prune(node)
         self._remembered.clear()
 
-    def _evict_broken(self, snapshot: Snapshot) -> None:
-        """One that couldn't be restored isn't tried again."""
-        node = next((node for node in self._recent if node.snapshot is snapshot), None)
-        if node is not None:
-            self._evict(node)
-
     def check_integrity(self) -> None:
-        """Assert that bytes and counts are those of the parts. For tests."""
+        """Assert that counts are those of the parts. For tests."""
         self._tree.check_integrity()
-        assert self.bytes == sum(node.snapshot.num_bytes for node in self._recent if node.snapshot is not None)
+        self.store.check_integrity()
         assert all(node.claim is seq for seq, nodes in self._claims.items() for node in nodes)
-        assert self.bytes <= self._budget or any(_forks_wait(node) for node in self._recent)
-
-
-def _forks_wait(node: Node) -> bool:
-    return any(seq.request.fork_seeds for seq in node.members)

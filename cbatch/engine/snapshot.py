@@ -15,3 +15,8 @@ class Snapshot(Protocol):
     def num_bytes(self) -> int:
         """Of memory that it takes."""
         ...
+
+    @property
+    def shared(self) -> bool:
+        """Whether it consists of the pool's own cells, which sequences restored from it share, instead of a copy."""
+        ...

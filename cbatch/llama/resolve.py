@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cbatch.config import ContextConfig, padded
+from cbatch.config import MAX_SEQS, ContextConfig, padded
 from cbatch.llama import machine
 from cbatch.llama.kv_types import check_kv_types, kv_types
 from cbatch.llama.model import Model
 
+_PARKING = 32
 _LEAST_OUTPUTS = 16
 """A sequence that runs needs one output a step, a prompt that is scored one a token; the library's default reserves a
 row of logits for every token of a ubatch."""
@@ -27,6 +28,8 @@ class ResolvedContext:
     flash_attn: str
     ubatch: int
     batch: int
+    parking: int
+    """Sequence ids beyond those of slots, which keep shared cells of a pool alive."""
     max_outputs: int
     """Tokens of a call whose logits may be asked for: more abort the process."""
     threads: int
@@ -55,11 +58,21 @@ def resolve_context(model: Model, config: ContextConfig) -> ResolvedContext:
         flash_attn=flash_attn,
         ubatch=ubatch,
         batch=batch,
+        parking=min(_PARKING, MAX_SEQS - config.max_num_seqs) if can_share(model, config) else 0,
         max_outputs=max(config.max_num_seqs, _LEAST_OUTPUTS),
         threads=threads,
         cpus=config.cpus,
         offloaded=offloaded,
     )
+
+
+def can_share(model: Model, config: ContextConfig) -> bool:
+    """Whether slots can share cells: in a pool, with full attention.
+
+    Between streams the library copies whole ones only, and aborts the process otherwise. Shared cells of a window are
+    never given up, so the pool of windows would run out; a recurrent state is shared as a whole only.
+    """
+    return config.kv_mode == "unified" and model.memory.cuts
 
 
 def _batches(model: Model, config: ContextConfig) -> tuple[int, int]:

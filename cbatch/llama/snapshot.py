@@ -33,6 +33,54 @@ class HostSnapshot:
     def num_bytes(self) -> int:
         return int(self.data.nbytes)
 
+    @property
+    def shared(self) -> bool:
+        return False
+
+
+class Parked:
+    """Cells of a pool kept alive by a sequence id beyond the slots; slots that are restored from it share them.
+
+    It gives the id, and the cells that nobody else has, back when nothing refers to it.
+    """
+
+    def __init__(self, parking: Parking, seq_id: int, num_tokens: int, num_bytes: int) -> None:
+        self.seq_id = seq_id
+        self.num_tokens = num_tokens
+        self.num_bytes = num_bytes
+        self._parking = parking
+
+    @property
+    def shared(self) -> bool:
+        return True
+
+    def __del__(self) -> None:
+        self._parking.give_back(self.seq_id)
+
+
+class Parking:
+    """The sequence ids of a context beyond its slots."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        slots = context.resolved.max_num_seqs
+        self._free = list(range(slots, slots + context.resolved.parking))
+
+    def park(self, slot: int, bytes_per_cell: float) -> Parked | None:
+        """Share the slot's cells. None where the context can't, or no id is left."""
+        if not self._free:
+            return None
+        length = self._context.num_cells(slot)
+        seq_id = self._free.pop()
+        parked = Parked(self, seq_id, length, round(length * bytes_per_cell))
+        return parked if self._context.fork(slot, seq_id, length) else None
+
+    def give_back(self, seq_id: int) -> None:
+        """An id isn't used any longer."""
+        if self._context.handle:
+            self._context.clear(seq_id)
+            self._free.append(seq_id)
+
 
 def save(context: Context, slot: int) -> HostSnapshot | None:
     """Copy the slot's KV as it is now. None where the slot is empty or there is no memory for the copy."""

@@ -113,7 +113,7 @@ def test_samples_of_one_prompt_share_it_even_without_a_budget() -> None:
     runner, batch, outputs = play(requests, prefix_cache_bytes=0)
     assert prefilled(runner) == 99 + 8
     assert len(outputs["0"].others) == 7
-    assert batch.scheduler.prefixes.bytes == 0  # nobody needs it any more
+    assert batch.scheduler.prefixes.store.bytes == 0  # nobody needs it any more
 
 
 def test_what_is_kept_serves_later_ones_that_nobody_foresaw() -> None:

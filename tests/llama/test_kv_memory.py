@@ -144,3 +144,30 @@ def test_giving_way_at_any_step_changes_no_token(model: Model, preempt: str) -> 
         outputs, preempted = play(model, [low, high], arrivals=step, preempt=preempt, **config)
         assert sum(preempted) == 1
         assert tokens(outputs)["low"] == tokens(undisturbed)["low"]
+
+
+def test_a_pool_has_the_cells_of_a_prefix_once(model: Model) -> None:
+    """8 rows of the same 100 tokens, 10 of their own and 20 new ones: 8 x 130 cells, or 100 + 8 x 30."""
+    rng = np.random.default_rng(3)
+    head = rng.integers(0, 256, 100)
+    params = SamplingParams(max_tokens=20, temperature=0.8, ignore_eos=True)
+    alike = [
+        Request(str(i), np.concatenate([head, rng.integers(0, 256, 10)]), params, arrival_ns=i, stream_seed=i)
+        for i in range(8)
+    ]
+    pool = ContextConfig(max_num_seqs=8, kv_mode="unified", pool_cells=512, threads=1, kv_type="f32", flash_attn="off")
+    runner = LlamaRunner(model, Tokenizer(model), pool, WallClock())
+    engine = Engine(runner, SchedulerConfig(8, prefix_cache_bytes=1 << 24))
+    outputs, busy = {}, 0
+    for request in alike:
+        engine.add(request)
+    while engine.has_work:
+        outputs.update({output.id: output for output in engine.step()})
+        engine.check_integrity()
+        assert engine.last_step is not None
+        busy = max(busy, engine.last_step.slots_busy)
+    runner.close()
+    assert (busy == 8) == model.memory.cuts  # other memories can't share cells: each has a copy
+    assert [output.cached_tokens for output in outputs.values()].count(100) == 7
+    undisturbed, _ = play(model, alike, arrivals=1_000)
+    assert tokens(outputs) == tokens(undisturbed)
