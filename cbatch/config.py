@@ -40,6 +40,8 @@ class SchedulerConfig:
     """Memory for prompt prefixes that are computed once and restored for others; 0 is none."""
     keep_prefixes: bool = False
     """Keep every prompt for those that come later, not only what prompts that wait already share."""
+    share_cells: bool = True
+    """In a pool, let sequences share the cells of a prefix; not where contexts shift, which moves cells."""
     group_prefixes: bool = False
     """Of equal priorities, let those that share prefixes run one after the other instead of in order of arrival."""
     preempt: str = "swap"
@@ -89,6 +91,10 @@ class Overflow:
             raise UsageError(f"on-overflow is {self.policy!r}: give one of {', '.join(ON_OVERFLOW)}")
         if self.keep < 0:
             raise UsageError(f"keep is {self.keep}: give 0 or more tokens")
+
+
+REFUSE = Overflow()
+"""Prompts that are too long fail, and outputs are cut."""
 
 
 @dataclass(frozen=True, slots=True)

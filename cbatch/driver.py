@@ -6,14 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from cbatch.config import Overflow
+from cbatch.config import REFUSE, Overflow
 from cbatch.engine import Engine, fit_to_context
 from cbatch.errors import Interrupted
 from cbatch.feed import Feed
 from cbatch.types import Observer, Request, RequestOutput, RowFault, RowRef
 
 _POLL_S = 0.1
-_ERROR = Overflow()
 
 
 class Ending(str, Enum):
@@ -48,7 +47,7 @@ class Driver:
         observers: Sequence[Observer],
         *,
         max_cells: int,
-        overflow: Overflow = _ERROR,
+        overflow: Overflow = REFUSE,
         backlog: int = 10_000,
         deadline_ns: int | None = None,
     ) -> None:

@@ -116,8 +116,8 @@ class Request:
         object.__setattr__(self, "prompt", prompt)
         if self.max_cells is not None and not (prompt.size <= self.max_cells and 0 <= self.keep <= self.max_cells // 2):
             raise ParameterError(
-                f"request {self.id!r} has {prompt.size} prompt tokens, keeps {self.keep}, and may fill {self.max_cells} "
-                "KV cells: they have to hold its prompt, and it may keep half of them at most"
+                f"request {self.id!r} has {prompt.size} prompt tokens, keeps {self.keep}, and may fill "
+                f"{self.max_cells} KV cells: they have to hold its prompt, and it may keep half of them at most"
             )
 
     def is_end(self, token: int) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from cbatch.clock import VirtualClock
-from cbatch.config import SchedulerConfig
+from cbatch.config import Overflow, SchedulerConfig
 from cbatch.driver import Driver, Ending
 from cbatch.engine import Engine, FakeRunner
 from cbatch.engine.runner import StepPlan, StepResult
@@ -48,11 +49,14 @@ def job(number: int, prompt: int = 4, max_tokens: int = 3) -> Job:
     return ref(number), request(str(number), prompt=prompt, max_tokens=max_tokens)
 
 
-def drive(jobs: list[Job] | Iterator[Job], max_cells: int = 100, slots: int = 2) -> tuple[Driver, Recorder]:
+def drive(
+    jobs: list[Job] | Iterator[Job], max_cells: int = 100, slots: int = 2, **options: Any
+) -> tuple[Driver, Recorder]:
     runner = FakeRunner(max_num_seqs=slots, cells_per_seq=max_cells)
-    engine = Engine(runner, SchedulerConfig(max_num_seqs=slots), runner.clock)
+    engine = Engine(runner, SchedulerConfig(max_num_seqs=slots, share_cells=False), runner.clock)
     recorder = Recorder()
-    return Driver(engine, LookAhead(jobs, window=5), [recorder], max_cells=max_cells, backlog=5), recorder
+    feed = LookAhead(jobs, window=5)
+    return Driver(engine, feed, [recorder], max_cells=max_cells, backlog=5, **options), recorder
 
 
 def test_every_row_ends_as_output_or_fault() -> None:
@@ -72,6 +76,20 @@ def test_a_prompt_beyond_the_context_is_a_fault_and_a_long_output_is_cut() -> No
     assert "11 tokens, and the context holds 10" in seen.faults[0].message
     assert len(seen.outputs["2"].token_ids) == 3
     assert driver.max_tokens_cut == 1
+
+
+def test_what_passes_the_context_is_counted_by_what_became_of_it() -> None:
+    jobs = [job(1, prompt=11), job(2, prompt=8, max_tokens=50), job(3), job(4, prompt=2, max_tokens=9)]
+    for policy, counts, lengths in (
+        ("truncate-left", (1, 2, 0), [3, 6, 3, 9]),
+        ("shift", (0, 1, 1), [3, 50, 3, 9]),
+    ):
+        driver, seen = drive(iter(jobs), max_cells=10, overflow=Overflow(policy))
+        driver.run()
+        assert not seen.faults
+        assert (driver.max_tokens_cut, driver.prompts_cut, driver.outgrown) == counts
+        assert [len(seen.outputs[str(n)].token_ids) for n in range(1, 5)] == lengths
+    assert seen.outputs["2"].dropped_tokens > 0
 
 
 def test_stopping_finishes_what_runs_and_counts_what_is_left() -> None:

@@ -107,6 +107,24 @@ Compact = Annotated[
     bool,
     Option("--compact/--no-compact", help="Close gaps between slots at the end of a job.", rich_help_panel=ENGINE),
 ]
+OnOverflow = Annotated[
+    str,
+    Option(
+        help="Of rows that pass the context. error: a prompt that is too long fails, an output is cut. "
+        "truncate-left, truncate-middle: tokens of the prompt go too, so that its output, or half of the context, has "
+        "room. shift: an output goes on, and what is older is dropped.",
+        rich_help_panel=ENGINE,
+    ),
+]
+Keep = Annotated[
+    int | None,
+    Option(
+        metavar="N",
+        help="First tokens of a prompt that stay when others go.",
+        show_default="its BOS",
+        rich_help_panel=ENGINE,
+    ),
+]
 MaxNumSeqs = Annotated[int, Option(help="Rows that run at once (slots).", rich_help_panel=ENGINE)]
 MaxNumBatchedTokens = Annotated[int, Option(help="Most tokens computed in a step.", rich_help_panel=ENGINE)]
 PrefillChunk = Annotated[int | None, Option(help="Most prompt tokens of a row in a step.", rich_help_panel=ENGINE)]

@@ -37,6 +37,11 @@ class CompareOptions(ReplayOptions):
         super().check()
         if self.repeat < 1:
             raise UsageError(f"--repeat is {self.repeat}: give 1 or more")
+        if self.on_overflow == "shift":
+            raise UsageError(
+                "--on-overflow shift can't be compared: the model checks outputs with all of their tokens; give "
+                "truncate-left or truncate-middle"
+            )
         self._check_requests()
         for variant in self.variants:
             ReplayOptions.check(variant.of(self))

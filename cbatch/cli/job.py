@@ -15,9 +15,11 @@ from cbatch.cli.control import Control
 from cbatch.cli.ending import EXIT_INTERRUPTED, EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, recorded, shown
 from cbatch.cli.interrupts import Interrupts
 from cbatch.cli.options import RunOptions, Summary
+from cbatch.cli.overflow import overflow_notes, overflow_of
 from cbatch.cli.record import describe_end, describe_run
 from cbatch.cli.sizing import cells_needed
 from cbatch.clock import WallClock
+from cbatch.config import Overflow
 from cbatch.driver import Driver, Ending, Outcome
 from cbatch.engine import Engine
 from cbatch.errors import Interrupted
@@ -33,7 +35,6 @@ from cbatch.report.progress import Progress
 from cbatch.report.summary import print_summary, summary_json
 from cbatch.report.view import View, run_view
 from cbatch.types import Job, Row, RowFault
-
 
 _SHORT = 0.05
 """Of steps, from which on it is told that KV memory held rows back."""
@@ -94,9 +95,10 @@ class RunJob:
             grows_to = 0 if self.options.ctx is not None else limit
             runner = LlamaRunner(self.model, self.tokenizer, context, self.clock, max_cells=grows_to)
             with closing(runner):
-                self._record(runner, feed, window, limit)
+                overflow = overflow_of(self.options, runner.context, limit)
+                self._record(runner, feed, window, limit, overflow)
 
-    def _record(self, runner: LlamaRunner, feed: LookAhead, window: list[Job], limit: int) -> None:
+    def _record(self, runner: LlamaRunner, feed: LookAhead, window: list[Job], limit: int, overflow: Overflow) -> None:
         """Drive the run between the two writings of run.json."""
         prepare_directory(self.directory, self.options.force)
         record = describe_run(self.options, self.model, runner.context, self.encoder.applied)
@@ -106,18 +108,19 @@ class RunJob:
             return describe_end(status, summary, context=runner.context, notes=self.notes, error=error)
 
         with recorded(self.directory, record, ending) as end:
-            self.outcome = self._drive(runner, feed, window, limit)
+            self.outcome = self._drive(runner, feed, window, limit, overflow)
             self.notes += self._findings(self.totals.summary(), feed)
             end(self.outcome.ending.value)
 
-    def _drive(self, runner: LlamaRunner, feed: LookAhead, window: list[Job], limit: int) -> Outcome:
+    def _drive(
+        self, runner: LlamaRunner, feed: LookAhead, window: list[Job], limit: int, overflow: Overflow
+    ) -> Outcome:
         engine = Engine(runner, parts.scheduler_config(self.options))
         with parts.make_writer(self.options, self.directory, window, self.model, self.encoder, self.clock) as writer:
-            driver = Driver(engine, feed, [writer, self.totals, self.progress], max_cells=limit)
+            driver = Driver(engine, feed, [writer, self.totals, self.progress], max_cells=limit, overflow=overflow)
             self.control.steer(driver.stop, driver.abort)
             outcome = driver.run()
-        if cut := driver.max_tokens_cut:
-            self.notes.append(f"{cut:,} rows had their max_tokens cut to what a context of {limit:,} holds")
+        self.notes += overflow_notes(driver, runner.context, limit, "rows")
         return outcome
 
     def _announce(self) -> None:

@@ -16,7 +16,7 @@ from cbatch.cli.parse import (
     parse_template_kwargs,
     parse_tensor_split,
 )
-from cbatch.config import ContextConfig, ModelConfig, SchedulerConfig
+from cbatch.config import ContextConfig, ModelConfig, Overflow, SchedulerConfig
 from cbatch.errors import UsageError
 from cbatch.sampling import SamplingParams
 
@@ -90,6 +90,8 @@ class JobOptions:
     ageing: float = 300.0
     """Seconds."""
     compact: bool = True
+    on_overflow: str = "error"
+    keep: int | None = None
 
     def check(self) -> None:
         """Raise for every mistake that can be seen in the options alone."""
@@ -98,6 +100,9 @@ class JobOptions:
         self.context_config()
         self.model_config(Path(), use_extra_bufts=True)
         parse_template_kwargs(self.template_kwargs)
+        Overflow(self.on_overflow, self.keep if self.keep is not None else 0)
+        if self.on_overflow == "error" and self.keep is not None:
+            raise UsageError("--keep is for rows that pass the context: give --on-overflow truncate-left or shift too")
         if self.chat_template is not None and not os.path.isfile(self.chat_template):
             raise UsageError(f"--chat-template {self.chat_template}: there is no such file")
 
@@ -146,6 +151,7 @@ class JobOptions:
             round(self.static_wait * 1e6),
             prefix_cache_bytes=0 if self.no_prefix_cache else parse_cache_size(self.prefix_cache),
             keep_prefixes=self.arrivals_unknown,
+            share_cells=self.on_overflow != "shift",
             group_prefixes=not self.arrivals_unknown,
             preempt=self.preempt,
             kv_overcommit=self.kv_overcommit,
@@ -169,6 +175,7 @@ class JobOptions:
             kv_mode="split" if self.kv == "auto" else self.kv,
             pool_cells=self.kv_cells,
             kv_type=self.kv_type,
+            shifts=self.on_overflow == "shift",
             flash_attn=self.flash_attn,
             threads=self.threads,
             cpus=parse_cpu_list(self.cpu_mask) or (),

@@ -32,6 +32,8 @@ from cbatch.types import Job, Row, RowFault
 
 PROMPTS = ("prompts", "openai")
 """Formats that `cbatch run` reads."""
+_MOST_CUT = 1 << 20
+"""Tokens of the longest prompt that is made up only to be cut to the context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ class TraceSource:
             encoder=encoder,
             synthesise=synthesiser.prompt,
             lengths=self._lengths,
-            most_tokens=parts.most_cells(self._options, model),
+            most_tokens=max(parts.most_cells(self._options, model), _MOST_CUT * (self._options.on_overflow != "error")),
         )
         asked = self._own_rate if rate is None else None if rate == math.inf else rate
         return Load(jobs, self._total, span_s, asked)

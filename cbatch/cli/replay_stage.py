@@ -14,11 +14,13 @@ from typing import Any
 from cbatch.cli import parts
 from cbatch.cli.control import Control
 from cbatch.cli.ending import recorded
+from cbatch.cli.overflow import overflow_notes, overflow_of
 from cbatch.cli.record import describe_end, describe_run
 from cbatch.cli.replay_options import ReplayOptions
 from cbatch.cli.replay_source import Load, Source
 from cbatch.cli.sizing import cells_needed
 from cbatch.clock import WallClock
+from cbatch.config import REFUSE
 from cbatch.driver import Ending, Outcome
 from cbatch.engine import Engine
 from cbatch.errors import Interrupted
@@ -60,6 +62,7 @@ class Stage:
         self._tokenizer = Tokenizer(model)
         self._encoder = parts.make_encoder(options, model, self._tokenizer)
         self._limit = parts.most_cells(options, model)
+        self._overflow = REFUSE
         self._runner: LlamaRunner | None = None
         self._engine: Engine | None = None
         self._size_note: str | None = None
@@ -90,6 +93,7 @@ class Stage:
         """One engine for all replays: it knows what they leave in the slots."""
         if self._runner is None or self._engine is None:
             self._runner = self._make_runner(window, all_read=all_read)
+            self._overflow = overflow_of(self._options, self._runner.context, self._limit)
             self._engine = Engine(self._runner, parts.scheduler_config(self._options))
         return self._runner, self._engine
 
@@ -105,7 +109,8 @@ class Stage:
     def _warm_up(self, engine: Engine, window: Sequence[Job]) -> None:
         requests = (job[1] for job in window if not isinstance(job, RowFault))
         first = islice(requests, self._options.num_warmups)
-        warm_up(engine, first, max_cells=self._limit, wanted=lambda: not self.control.stop_wanted)
+        limit, overflow = self._limit, self._overflow
+        warm_up(engine, first, max_cells=limit, overflow=overflow, wanted=lambda: not self.control.stop_wanted)
 
     def _record(self, act: _Act, engine: Engine, runner: LlamaRunner) -> Played:
         """Play between the two writings of run.json."""
@@ -117,14 +122,15 @@ class Stage:
             return describe_end(status, act.totals.summary(), context=runner.context, notes=notes, error=error)
 
         with recorded(act.directory, record, ending) as end:
-            outcome, cut = self._drive(act, engine)
+            replay, outcome = self._drive(act, engine)
             summary = act.totals.summary()
-            notes += _findings(summary, outcome, cut)
+            notes += overflow_notes(replay.driver, runner.context, self._limit, "requests")
+            notes += _findings(summary, outcome)
             end(outcome.ending.value)
         return Played(summary, outcome, tuple(notes))
 
-    def _drive(self, act: _Act, engine: Engine) -> tuple[Outcome, int]:
-        """How it ended, and how many requests had their outputs cut."""
+    def _drive(self, act: _Act, engine: Engine) -> tuple[Replay, Outcome]:
+        """A replay, and how it ended."""
         feed = PacedArrivals(act.ahead, self._clock, self._options.pacing())
         progress = act.progress(self._clock, feed)
         with ExitStack() as stack:
@@ -137,13 +143,15 @@ class Stage:
             if self._options.timeline is not None:
                 observers.append(stack.enter_context(closing(TimelineWriter(self._options.timeline))))
             deadline_ns = self._options.deadline_ns()
-            replay = Replay(engine, feed, observers, max_cells=self._limit, deadline_ns=deadline_ns)
+            replay = Replay(
+                engine, feed, observers, max_cells=self._limit, overflow=self._overflow, deadline_ns=deadline_ns
+            )
             self.control.steer(replay.driver.stop, replay.driver.abort)
             self._clock.restart()
             progress.begin()
             feed.start()
             stack.callback(feed.close)
-            return replay.run(), replay.driver.max_tokens_cut
+            return replay, replay.run()
 
     def _announce(self) -> None:
         if self._progress is not None:
@@ -216,10 +224,8 @@ def _conditions(options: ReplayOptions) -> Iterator[str]:
         yield "all requests arrive at once"
 
 
-def _findings(summary: ReplaySummary, outcome: Outcome, cut: int) -> Iterator[str]:
+def _findings(summary: ReplaySummary, outcome: Outcome) -> Iterator[str]:
     """What the user should know of how it went."""
-    if cut:
-        yield f"{cut:,} requests had their outputs cut to what the context holds: raise --ctx, or lower --scale-lengths"
     if summary.failed:
         yield f"{summary.failed:,} requests failed: see error_code and error in the results"
     if outcome.ending is Ending.TIME_UP:

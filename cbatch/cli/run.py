@@ -50,6 +50,8 @@ def run(
     ageing: args.Ageing = 300.0,
     compact: args.Compact = True,
     ctx: args.Ctx = None,
+    on_overflow: args.OnOverflow = "error",
+    keep: args.Keep = None,
     kv: args.Kv = "auto",
     kv_type: args.KvType = None,
     flash_attn: args.FlashAttn = None,

@@ -57,15 +57,21 @@ class Engine:
         """Enqueue a request. Raises `ParameterError` if one of that id is still unfinished, or it can't be served."""
         if request.id in self._live:
             raise ParameterError(f"request id {request.id!r} is already in the engine: give each request its own")
-        if request.cells_unbounded > request.cells_needed and not self.runner.capacity.shifts:
-            raise ParameterError(
-                f"request {request.id!r} may outgrow its {request.max_cells} KV cells, and this memory can't drop "
-                "tokens from the middle of a sequence: lower its max_tokens"
-            )
+        if request.cells_unbounded > request.cells_needed:
+            self._check_shifts(request)
         group = Group(request, self.clock.now_ns() if request.enqueued_ns is None else request.enqueued_ns)
         self._live[request.id] = group
         for seq in group.unfinished:
             self.scheduler.add(seq)
+
+    def _check_shifts(self, request: Request) -> None:
+        outgrows = f"request {request.id!r} may outgrow its {request.max_cells} KV cells"
+        if not self.runner.capacity.shifts:
+            raise ParameterError(
+                f"{outgrows}, and this memory can't drop tokens from the middle of a sequence: lower its max_tokens"
+            )
+        if self.scheduler.config.share_cells:  # what is shifted would move for all that share it
+            raise ParameterError(f"{outgrows}, which needs share_cells off in the scheduler's configuration")
 
     def cancel(self, request_id: str) -> RequestOutput:
         """End an unfinished request between two steps. Raises KeyError for an unknown id."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
+from weakref import WeakSet
 
 import numpy as np
 
@@ -37,11 +39,13 @@ def one_millisecond(_decodes: int, _prefill_tokens: int) -> int:
     return 1_000_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class FakeSnapshot:
     """The tokens whose KV it would hold, a byte each."""
 
     tokens: Tokens
+    cells: tuple[int, ...] = ()
+    """The pool's own, where it shares them."""
 
     @property
     def num_tokens(self) -> int:
@@ -51,6 +55,10 @@ class FakeSnapshot:
     def num_bytes(self) -> int:
         return int(self.tokens.size)
 
+    @property
+    def shared(self) -> bool:
+        return bool(self.cells)
+
 
 class FakeRunner:
     """Samples tokens by a rule and lets virtual time pass; checks that plans are consistent with what it was given.
@@ -58,7 +66,8 @@ class FakeRunner:
     `cost_ns` maps (decode tokens, prefill tokens) of a call to its duration. A step is one call, or with `split_calls`
     one for decodes and one for prompts. `faults` maps a request id to the number
     of computed tokens at which it fails. `memory_cells` bounds `grow`. Saving or restoring a token takes
-    `copy_ns_per_token`; without `cuts` a snapshot serves its exact length only. A sequence whose id is in `loses` can
+    `copy_ns_per_token`; without `cuts` a snapshot serves its exact length only; with `shares` it is made of the pool's
+    own cells, of which no more may be in use than there are. A sequence whose id is in `loses` can
     be neither restored nor shifted.
     """
 
@@ -79,6 +88,7 @@ class FakeRunner:
         cuts: bool = True,
         holes_cost: bool = False,
         shifts: bool = True,
+        shares: bool = False,
         loses: frozenset[str] = frozenset(),
     ) -> None:
         total = max_num_seqs * cells_per_seq if total_cells is None else total_cells
@@ -97,6 +107,11 @@ class FakeRunner:
         self._keep_plans = keep_plans
         self._cells: dict[int, tuple[Sequence, list[int]]] = {}
         """By slot, whose tokens it holds and which."""
+        self._shares = shares
+        self._pool: dict[int, list[int]] = {}
+        """By slot, the cells of the pool that these tokens are in; only with `shares`."""
+        self._parked: WeakSet[FakeSnapshot] = WeakSet()
+        self._numbers = count()
 
     @property
     def capacity(self) -> Capacity:
@@ -110,6 +125,7 @@ class FakeRunner:
             self._save(seq, slot, result)
         for slot in plan.freed:
             self._cells.pop(slot, None)
+            self._pool.pop(slot, None)
         for move in plan.moves:
             self._move(move)
         for restore in plan.restores:
@@ -119,17 +135,19 @@ class FakeRunner:
         self._check_tokens(plan)
         for decodes, prefills in self._calls(plan, result):
             self._call(decodes, prefills, result)
-        for seq, length in plan.saves:
+        for seq, length, share in plan.saves:
             assert seq.slot is not None
             owner, held = self._cells.get(seq.slot, (None, []))
             if owner is seq and len(held) == length:
-                self._save(seq, seq.slot, result)
+                self._save(seq, seq.slot, result, share=share and self._shares)
         return result
 
-    def _save(self, seq: Sequence, slot: int, result: StepResult) -> None:
+    def _save(self, seq: Sequence, slot: int, result: StepResult, *, share: bool = False) -> None:
         owner, held = self._cells[slot]
         assert owner is seq, f"slot {slot} holds {owner.id}, not {seq.id}"
-        result.saved[seq] = FakeSnapshot(np.array(held, np.int32))
+        taken = FakeSnapshot(np.array(held, np.int32), tuple(self._pool[slot]) if share else ())
+        result.saved[seq] = taken
+        self._parked.add(taken)
         result.save_ns += self._pass(len(held) * self._copy_ns)
 
     def _restore(self, restore: Restore, result: StepResult) -> None:
@@ -142,25 +160,28 @@ class FakeRunner:
             result.rewound[seq] = 0
             return
         self._cells[seq.slot] = (seq, snapshot.tokens[:length].tolist())
+        self._pool[seq.slot] = list(snapshot.cells[:length]) or self._new_cells(length)
         result.restore_ns += self._pass(snapshot.num_tokens * self._copy_ns)
 
     def _shift(self, shift: Shift, result: StepResult) -> None:
-        seq, keep, count = shift
+        seq, keep, dropped = shift
         assert self._capacity.shifts
         assert seq.slot is not None
         if seq in result.rewound:
             return
         owner, held = self._cells[seq.slot]
         assert owner is seq
-        assert keep + count <= len(held)
+        assert keep + dropped <= len(held)
         if seq.id in self._loses:
             del self._cells[seq.slot]
+            self._pool.pop(seq.slot, None)
             result.rewound[seq] = 0
             return
-        del held[keep : keep + count]
+        del held[keep : keep + dropped]
+        self._pool[seq.slot] = self._new_cells(len(held))  # a copy: others' cells can't be shifted
 
     def _check_tokens(self, plan: StepPlan) -> None:
-        for seq in {each.seq for each in (*plan.restores, *plan.shifts)}:
+        for seq in {restore.seq for restore in plan.restores} | {shift.seq for shift in plan.shifts}:
             assert seq.slot is not None
             _, held = self._cells.get(seq.slot, (seq, []))
             assert held == seq.tokens(0, len(held)).tolist(), f"{seq.id} gets another's tokens"
@@ -170,6 +191,7 @@ class FakeRunner:
         assert self._cells[move.source][0] is move.seq
         self._cells.pop(move.seq.slot, None)  # of a finished one, whose slot is only kept by a rule
         self._cells[move.seq.slot] = self._cells.pop(move.source)
+        self._pool[move.seq.slot] = self._pool.pop(move.source)
 
     def _pass(self, ns: int) -> int:
         self._time.advance(ns)
@@ -192,6 +214,12 @@ class FakeRunner:
         result.calls.append(CallTiming(kind, start, self.clock.now_ns(), works))
         for work in works:
             self._compute(work, result)
+        if self._shares:
+            taken = set().union(*self._pool.values(), *(parked.cells for parked in self._parked))
+            assert len(taken) <= self._capacity.total_cells, "more cells are in use than there are"
+
+    def _new_cells(self, length: int) -> list[int]:
+        return [next(self._numbers) for _ in range(length)] if self._shares else []
 
     def _compute(self, work: Work, result: StepResult) -> None:
         seq = work.seq
@@ -200,6 +228,7 @@ class FakeRunner:
         assert owner is seq, f"slot {seq.slot} still holds {owner.id}"
         assert len(held) == work.start, f"{seq.id} continues at {work.start}, its slot holds {len(held)}"
         held += work.tokens().tolist()
+        self._pool.setdefault(seq.slot, []).extend(self._new_cells(work.length))
         if seq.id in self.faults and work.start + work.length >= self.faults[seq.id]:
             result.failed.append(Failed(seq, "fault injected"))
         elif work.samples:
@@ -213,6 +242,7 @@ class FakeRunner:
     def grow(self, cells_per_seq: int) -> Capacity:
         if self.memory_cells is not None and cells_per_seq <= self.memory_cells:
             self._cells.clear()
+            self._pool.clear()
             slots = min(self._capacity.max_num_seqs, self.memory_cells // cells_per_seq)
             self._capacity = replace(
                 self._capacity, max_num_seqs=slots, cells_per_seq=cells_per_seq, total_cells=slots * cells_per_seq

@@ -15,19 +15,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from cbatch.config import Overflow
+from cbatch.config import REFUSE, Overflow
 from cbatch.types import Request
 
-ERROR = Overflow()
 
-
-def fit_to_context(request: Request, limit: int, overflow: Overflow = ERROR) -> Request | str:
+def fit_to_context(request: Request, limit: int, overflow: Overflow = REFUSE) -> Request | str:
     """The request as it can be run in `limit` KV cells, the most that a sequence may fill; or why it can't be.
 
     A prompt needs one cell a token. At most half of the limit may be kept, by `overflow`.
     """
     assert overflow.keep <= limit // 2
-    prompt, room = int(request.prompt.size), _room_for_prompt(request, limit)
+    prompt, room = int(request.prompt.size), _room_for_prompt(request, limit, overflow.keep)
     shifts = overflow.policy == "shift"
     if overflow.policy == "error" and prompt > limit:
         return (
@@ -44,9 +42,9 @@ def fit_to_context(request: Request, limit: int, overflow: Overflow = ERROR) -> 
     return replace(request, sampling=replace(request.sampling, max_tokens=most))
 
 
-def _room_for_prompt(request: Request, limit: int) -> int:
-    """Tokens that a prompt is cut to: its output finds room after it, up to half of the context."""
-    return limit - min(request.sampling.max_tokens - 1, limit // 2)
+def _room_for_prompt(request: Request, limit: int, keep: int) -> int:
+    """Tokens that a prompt is cut to: its output finds room after it, up to half of what isn't kept."""
+    return limit - min(request.sampling.max_tokens - 1, (limit - keep) // 2)
 
 
 def _truncated(request: Request, room: int, overflow: Overflow) -> Request:

@@ -54,23 +54,27 @@ class Restore(NamedTuple):
 
 
 class Shift(NamedTuple):
-    """Drop `count` tokens of the sequence's KV after its first `keep`, and move what comes after them up to those."""
+    """Drop `length` tokens of the sequence's KV after its first `keep`, and move what comes after them up to those."""
 
     seq: Sequence
     keep: int
-    count: int
+    length: int
 
 
 class Save(NamedTuple):
-    """Take a snapshot of the sequence after its chunk, when it has `length` tokens."""
+    """Take a snapshot of the sequence after its chunk, when it has `length` tokens.
+
+    `share`: it may be of the pool's own cells, where the runner can do that.
+    """
 
     seq: Sequence
     length: int
+    share: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """What runs in one step: swaps, then `freed` slots lose their KV, then moves, restores, shifts, the works, and saves."""
+    """What runs in one step: swaps, `freed` slots lose their KV, then moves, restores, shifts, the works, and saves."""
 
     step: int
     freed: tuple[int, ...]

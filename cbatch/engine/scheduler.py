@@ -146,7 +146,7 @@ class Scheduler:
             save_at = None if seq.num_dropped else self.prefixes.next_save(seq)
             if save_at is not None and save_at <= seq.num_computed + count:
                 count = save_at - seq.num_computed
-                draft.saves.append(Save(seq, save_at))
+                draft.saves.append(Save(seq, save_at, self.config.share_cells))
             draft.prefills.append(Work(seq, seq.num_computed, count))
             budget -= count
 
@@ -172,7 +172,10 @@ class Scheduler:
         draft.restores.append(restore)
         seq.snapshot = None
         seq.num_computed = restore.length
-        self.kv.set_used(seq.slot, restore.length)
+        if restore.snapshot.shared:
+            self.kv.share(seq.slot, restore.snapshot, restore.length)
+        else:
+            self.kv.set_used(seq.slot, restore.length)
 
     def _shift(self, draft: Draft, seq: Sequence) -> None:
         """Make room for the next token of a sequence that has filled its cells."""
@@ -188,7 +191,7 @@ class Scheduler:
         self._advance(plan, result, failed)
         self.kv_used_after_step = self.kv.used
         self.kv_shared_after_step = self.prefixes.shared_tokens(self.running)
-        self.prefixes.take(plan.saves, plan.restores, result)
+        self.prefixes.take(plan.saves, plan.restores, result, self.places.keep)
         self.places.compaction.learn(plan, result)
         self._fail(failed, now_ns)
         for prompt_logprobs in result.prompt_logprobs:

@@ -14,7 +14,7 @@ from cbatch.errors import EngineError
 from cbatch.llama import lib
 from cbatch.llama.lib import C
 from cbatch.llama.model import Model
-from cbatch.llama.resolve import resolve_context
+from cbatch.llama.resolve import can_share, resolve_context
 from cbatch.llama.threadpool import ThreadPool
 
 _FLASH_ATTN = {"auto": -1, "off": 0, "on": 1}
@@ -48,8 +48,8 @@ class Context:
         params.n_ctx = resolved.total_cells
         params.n_batch = resolved.batch
         params.n_ubatch = resolved.ubatch
-        params.n_seq_max = resolved.max_num_seqs
-        params.n_outputs_max = resolved.max_outputs
+        params.n_seq_max = resolved.max_num_seqs + resolved.parking
+        params.n_outputs_max = max(resolved.max_outputs, params.n_seq_max)  # else the process is aborted
         params.n_threads = params.n_threads_batch = resolved.threads
         params.flash_attn_type = _FLASH_ATTN[resolved.flash_attn]
         params.type_k = GGMLQuantizationType[resolved.type_k.upper()].value
@@ -98,11 +98,6 @@ class Context:
         pointer = C.llama_get_logits(self.handle)
         return np.ctypeslib.as_array(pointer, shape=(rows, self.model.n_vocab))
 
-    @property
-    def shifts(self) -> bool:
-        """Whether positions in the KV can be shifted, to drop tokens from the middle of a sequence."""
-        return bool(C.llama_memory_can_shift(self.memory))
-
     def num_cells(self, slot: int) -> int:
         """Tokens that the slot's KV holds."""
         return int(C.llama_memory_seq_pos_max(self.memory, slot)) + 1
@@ -144,18 +139,24 @@ class Context:
             return False
         return bool(C.llama_memory_seq_rm(self.memory, slot, length, -1))
 
+    def shift(self, slot: int, keep: int, count: int) -> bool:
+        """Drop `count` tokens of the slot after its first `keep`, and move those after them up. False if that can't be.
+
+        Only where `shift_obstacle` finds none, and only of a slot that shares no cells: they would move in all slots.
+        """
+        if not C.llama_memory_seq_rm(self.memory, slot, keep, keep + count):
+            return False
+        C.llama_memory_seq_add(self.memory, slot, keep + count, -1, -count)
+        return True
+
     def clear(self, slot: int) -> None:
         """Drop all of the slot's KV."""
         C.llama_memory_seq_rm(self.memory, slot, -1, -1)
 
     @property
     def can_fork(self) -> bool:
-        """Whether slots can share cells: in a pool, with full attention.
-
-        Between streams the library copies whole ones only, and aborts the process otherwise. Shared cells of a window
-        are never given up, so the pool of windows would run out; a recurrent state is shared as a whole only.
-        """
-        return self.resolved.kv_mode == "unified" and self.model.memory.cuts
+        """Whether slots can share cells (`cbatch.llama.resolve.can_share`)."""
+        return can_share(self.model, self.config)
 
     def fork(self, source: int, target: int, length: int) -> bool:
         """Let slot `target` share the first `length` tokens of `source` and nothing else; it takes no cells.

@@ -8,8 +8,20 @@ import numpy as np
 
 from cbatch.clock import Clock
 from cbatch.config import ContextConfig
-from cbatch.engine.runner import CallTiming, Capacity, Failed, Move, Restore, Sampled, StepPlan, StepResult, Work
+from cbatch.engine.runner import (
+    CallTiming,
+    Capacity,
+    Failed,
+    Move,
+    Restore,
+    Sampled,
+    Shift,
+    StepPlan,
+    StepResult,
+    Work,
+)
 from cbatch.engine.sequence import Sequence
+from cbatch.engine.snapshot import Snapshot
 from cbatch.errors import EngineError, Interrupted
 from cbatch.llama import lib, snapshot
 from cbatch.llama.batch import Batch
@@ -19,6 +31,7 @@ from cbatch.llama.echo import Echo, num_outputs, text_bytes
 from cbatch.llama.memory import kv_bytes_per_cell, within_memory
 from cbatch.llama.model import Model
 from cbatch.llama.sampling import Logits, Sampler, logprobs_at, rows_to_score
+from cbatch.llama.shift import shift_obstacle
 from cbatch.llama.text_stream import TextStream
 from cbatch.llama.tokenizer import Tokenizer
 from cbatch.types import Request
@@ -49,6 +62,7 @@ class LlamaRunner:
         self._start()
 
     def _start(self) -> None:
+        self._parking = snapshot.Parking(self.context)
         self._batch = Batch(self.context.max_batched_tokens)
         self.context.warm_up(self._batch.fill([_warm_up_work()]))
 
@@ -64,6 +78,7 @@ class LlamaRunner:
             cuts=self.model.memory.cuts,
             holes_cost=resolved.kv_mode == "split",
             bytes_per_cell=kv_bytes_per_cell(self.model, context.config),
+            shifts=shift_obstacle(context) is None,
         )
 
     def run(self, plan: StepPlan) -> StepResult:
@@ -87,14 +102,21 @@ class LlamaRunner:
         moved = self.clock.now_ns()
         for restore in plan.restores:
             self._restore(restore, result)
+        for shift in plan.shifts:
+            self._shift(shift, result)
         result.save_ns += saved - start if plan.swaps else 0
         result.move_ns += moved - saved if plan.moves else 0
         result.restore_ns += self.clock.now_ns() - moved if plan.restores else 0
 
     def _save(self, plan: StepPlan, result: StepResult) -> None:
         start = self.clock.now_ns()
-        for seq, length in plan.saves:
-            if seq.slot is not None and self.context.is_intact(seq.slot, length):
+        for seq, length, share in plan.saves:
+            if seq.slot is None or not self.context.is_intact(seq.slot, length):
+                continue
+            parked = self._parking.park(seq.slot, self.capacity.bytes_per_cell) if share else None
+            if parked is not None:
+                result.saved[seq] = parked
+            else:
                 self._keep(seq, seq.slot, result)
         result.save_ns += self.clock.now_ns() - start if plan.saves else 0
 
@@ -115,11 +137,24 @@ class LlamaRunner:
     def _restore(self, restore: Restore, result: StepResult) -> None:
         seq, taken, length = restore
         assert seq.slot is not None
+        if not self._put_back(seq.slot, taken, length):
+            self.context.clear(seq.slot)
+            result.rewound[seq] = 0
+
+    def _put_back(self, slot: int, taken: Snapshot, length: int) -> bool:
+        """Whether the first `length` tokens of a snapshot are in the slot."""
+        if isinstance(taken, snapshot.Parked):
+            return self.context.fork(taken.seq_id, slot, length)
         assert isinstance(taken, snapshot.HostSnapshot)
-        done = snapshot.restore(self.context, seq.slot, taken)
-        if done and length < taken.num_tokens:
-            done = self.context.cut(seq.slot, length)
-        if not done:
+        if not snapshot.restore(self.context, slot, taken):
+            return False
+        return length == taken.num_tokens or self.context.cut(slot, length)
+
+    def _shift(self, shift: Shift, result: StepResult) -> None:
+        """The keys are rotated by the next call, which this sequence's next token is in, or one after that."""
+        seq, keep, length = shift
+        assert seq.slot is not None
+        if seq not in result.rewound and not self.context.shift(seq.slot, keep, length):
             self.context.clear(seq.slot)
             result.rewound[seq] = 0
 

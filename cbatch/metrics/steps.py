@@ -108,7 +108,7 @@ class StepTotals:
 
     @property
     def short_of_memory(self) -> float | None:
-        """Share of steps in which some waited though slots were free: with continuous batching, for lack of KV cells."""
+        """Share of steps in which some waited beside free slots: with continuous batching, for lack of KV cells."""
         return ratio(self._short_steps, self.steps)
 
     @property

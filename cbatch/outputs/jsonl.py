@@ -1,7 +1,8 @@
 """Results in the OpenAI Batch output form, one JSON object a line.
 
 Form: https://platform.openai.com/docs/api-reference/batch/request-output. Carried fields have no place in it; they
-are added as `carried`, an object beside `response`, where a row has any; what a chat's prompt is scored with is added
+are added as `carried`, an object beside `response`, where a row has any, and so are `truncated_tokens` and
+`dropped_tokens` where the context couldn't hold all of it; what a chat's prompt is scored with is added
 to its `body` as `prompt_logprobs`.
 """
 
@@ -78,6 +79,12 @@ class JsonlResults:
         }
         if result.ref.carried:
             line["carried"] = dict(result.ref.carried)
+        if result.output is not None:
+            lost = {
+                "truncated_tokens": result.output.request.truncated_tokens,
+                "dropped_tokens": result.output.dropped_tokens,
+            }
+            line.update({name: tokens for name, tokens in lost.items() if tokens})
         return line
 
     def _body(self, result: Result) -> dict[str, Any]:

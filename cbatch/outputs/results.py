@@ -135,8 +135,10 @@ def _cells(result: Result) -> dict[str, Any]:
     return {
         **found,
         "prompt_tokens": int(output.request.prompt.size),
+        "truncated_tokens": output.request.truncated_tokens,
         "output_text": output.text,
         "output_tokens": int(output.token_ids.size),
+        "dropped_tokens": output.dropped_tokens,
         "samples": _samples(result.samples) if output.others else None,
         "logprobs": places(output.token_ids, output.logprobs),
         "prompt_logprobs": places(output.request.prompt, output.prompt_logprobs),

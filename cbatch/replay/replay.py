@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from cbatch.config import Overflow
+from cbatch.config import REFUSE, Overflow
 from cbatch.driver import Driver, Ending, Outcome
 from cbatch.engine import Engine, fit_to_context
 from cbatch.feed import Arrivals
 from cbatch.types import Job, Observer, Request, RowFault
-
-_ERROR = Overflow()
 
 
 class Replay:
@@ -28,7 +26,7 @@ class Replay:
         observers: Sequence[Observer],
         *,
         max_cells: int,
-        overflow: Overflow = _ERROR,
+        overflow: Overflow = REFUSE,
         deadline_ns: int | None = None,
     ) -> None:
         self._engine = engine
@@ -72,7 +70,7 @@ def warm_up(
     *,
     max_cells: int,
     wanted: Callable[[], bool],
-    overflow: Overflow = _ERROR,
+    overflow: Overflow = REFUSE,
 ) -> None:
     """Run copies of `requests` all at once, unobserved, as long as `wanted()`."""
     for number, request in enumerate(requests):

@@ -143,6 +143,7 @@ def test_an_interrupted_comparison_says_what_it_has(tiny_model: Path, tmp_path: 
         (["TRACE", "--variant", "a:max_num_seqs=0"], "max_num_seqs is 0"),
         (["TRACE", "--repeat", "0"], "--repeat is 0"),
         (["TRACE", "--static-wait", "-1"], "static-wait is -1"),
+        (["TRACE", "--on-overflow", "shift"], "--on-overflow shift can't be compared"),
         (["none.parquet"], "none.parquet"),
         ([EXAMPLES], "examples"),
     ],

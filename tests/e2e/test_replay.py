@@ -94,6 +94,19 @@ def test_prompts_with_shared_prefixes_share_them(tiny_model: Path, tmp_path: Pat
     replay(tiny_model, write_trace(tmp_path / "t.parquet", shared))
 
 
+def test_requests_beyond_the_context_go_on_where_it_is_shifted(tiny_model: Path, tmp_path: Path) -> None:
+    long = [TraceRequest(0, prompt_tokens=40, output_tokens=500), TraceRequest(MS, prompt_tokens=600, output_tokens=9)]
+    trace = write_trace(tmp_path / "t.parquet", long)
+    arguments = ["--ctx", 256, "--on-overflow", "shift", "-o", tmp_path / "o"]
+    ran = cbatch("replay", trace, "-m", tiny_model, "-t", 1, "-q", *arguments)
+    assert ran.code == 0, ran.err
+    requests = sorted(table(tmp_path / "o" / "requests.parquet"), key=lambda row: row["row"])
+    assert [(row["prompt_tokens"], row["output_tokens"]) for row in requests] == [(40, 500), (248, 9)]
+    notes = run_json(tmp_path / "o")["notes"]
+    assert any("1 requests outgrew the context of 256" in note for note in notes)
+    assert any("1 requests had their prompts cut" in note for note in notes)
+
+
 def test_natural_lengths_let_the_model_stop(tiny_model: Path, trace: Path) -> None:
     replay(tiny_model, trace, "--natural-lengths", "--max-tokens", 7, "-o", trace.with_name("o"))
     requests = table(trace.with_name("o") / "requests.parquet")

@@ -191,6 +191,63 @@ def test_a_fixed_context_makes_longer_rows_error_rows(tmp_path: Path, tiny_model
     assert "1 rows had their max_tokens cut" in ran.out
 
 
+def test_prompts_that_pass_the_context_can_be_cut(tmp_path: Path, tiny_model: Path) -> None:
+    rows = write_rows(
+        tmp_path / "r.jsonl", [{"prompt": "a" * 300 + "Z", "max_tokens": 20}, {"prompt": "b", "max_tokens": 20}]
+    )
+    common = ("run", rows, "-m", tiny_model, "-t", 1, "--raw", "--ctx", 256, "--ignore-eos", "--force")
+    for policy in ("truncate-left", "truncate-middle"):
+        ran = cbatch(*common, "--on-overflow", policy)
+        assert ran.code == 0, ran.err
+        cut, fits = results(Path(f"{rows}.cbatch"))
+        assert (cut["prompt_tokens"], cut["truncated_tokens"], cut["output_tokens"]) == (237, 302 - 237, 20)
+        assert (fits["truncated_tokens"], fits["dropped_tokens"]) == (0, 0)
+        assert "1 rows had their prompts cut to what a context of 256 holds" in ran.out
+
+
+@pytest.mark.parametrize("kv", ["split", "unified"])
+def test_outputs_go_on_past_the_context_where_it_is_shifted(tmp_path: Path, tiny_model: Path, kv: str) -> None:
+    rows = write_rows(
+        tmp_path / "r.jsonl", [{"prompt": "a" * n, "max_tokens": 800 if n < 250 else 5} for n in (20, 200, 240, 300)]
+    )
+    common = ("run", rows, "-m", tiny_model, "-t", 1, "--raw", "--ctx", 256, "--ignore-eos", "--on-overflow", "shift")
+    ran = cbatch(*common, "--kv", kv)
+    assert ran.code == 0, ran.err
+    found = results(Path(f"{rows}.cbatch"))
+    assert [row["output_tokens"] for row in found] == [800, 800, 800, 5]
+    assert all(row["dropped_tokens"] > 500 for row in found[:3])
+    assert (found[3]["dropped_tokens"], found[3]["truncated_tokens"]) == (0, 301 - 252)
+    assert "3 rows outgrew the context of 256: see dropped_tokens in the results" in ran.out
+    context = run_json(Path(f"{rows}.cbatch"))["context"]
+    assert (context["type_k"], context["type_v"]) == ("f16", "bf16")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--on-overflow", "cut"), "on-overflow is 'cut': give one of error"),
+        (("--keep", "3"), "--keep is for rows that pass the context"),
+        (("--on-overflow", "shift", "--keep", "-1"), "keep is -1"),
+        (
+            ("--on-overflow", "shift", "--ctx", "256", "--keep", "129"),
+            "a context of 256 can keep half of it: give 128",
+        ),
+        (
+            ("--on-overflow", "shift", "--kv-type", "bf16"),
+            "keys in bf16, and ends the process: give --kv-type f16",
+        ),
+    ],
+)
+def test_what_cannot_be_done_about_long_rows_is_refused(
+    tmp_path: Path, tiny_model: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    rows = write_rows(tmp_path / "r.jsonl", [{"prompt": "a"}])
+    ran = cbatch("run", rows, "-m", tiny_model, "-t", 1, *arguments)
+    assert ran.code == 2
+    assert message in " ".join(ran.err.split())
+    assert not Path(f"{rows}.cbatch").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -43,7 +43,7 @@ def loads(draw: st.DrawFn) -> Load:
         Request(
             str(i),
             draw(prompts()),
-            SamplingParams(max_tokens=draw(st.integers(1, 12) | st.integers(100, 200)), n=samples[i]),
+            SamplingParams(max_tokens=draw(st.integers(1, 12) | st.integers(30, 80)), n=samples[i]),
             priority=draw(st.integers(-1, 1)),
             arrival_ns=i,
             fork_seeds=tuple(range(1, samples[i])),
@@ -51,7 +51,7 @@ def loads(draw: st.DrawFn) -> Load:
         )
         for i in range(count)
     ]
-    cells = draw(st.integers(30, 150))
+    cells = draw(st.integers(20, 60) | st.just(150))
     overflow = Overflow(draw(st.sampled_from(["shift", "shift", "truncate-left"])), draw(st.integers(0, cells // 2)))
     fitted = [fit_to_context(request, cells, overflow) for request in wanted]
     requests = [request for request in fitted if isinstance(request, Request)]
@@ -63,17 +63,20 @@ def loads(draw: st.DrawFn) -> Load:
         "prefix_cache_bytes": draw(st.sampled_from([0, 30, 80, 1 << 30])),
         "keep_prefixes": draw(st.booleans()),
         "group_prefixes": draw(st.booleans()),
+        "share_cells": overflow.policy != "shift",
         "preempt": preempt,
         "kv_overcommit": preempt != "off" and draw(st.booleans()),
         "batching": draw(st.sampled_from(["continuous", "continuous", "static"])),
     }
+    shares = draw(st.booleans())  # a pool with full attention
     runner = {
         "max_num_seqs": slots,
         "cells_per_seq": cells,
         "total_cells": draw(st.none() | st.integers(cells, 2 * cells)),
-        "cuts": draw(st.booleans()),
-        "holes_cost": draw(st.booleans()),
+        "cuts": shares or draw(st.booleans()),
+        "holes_cost": not shares and draw(st.booleans()),
         "split_calls": draw(st.booleans()),
+        "shares": shares,
         "copy_ns_per_token": draw(st.sampled_from([0, 1_000])),
         "loses": frozenset(draw(st.sets(st.sampled_from("012"), max_size=2))),
     }
@@ -111,7 +114,7 @@ def play(load: Load, batch: Engine) -> dict[str, RequestOutput]:
 @settings(max_examples=300)
 @given(loads())
 def test_whatever_happens_to_its_kv_a_request_gets_its_tokens(load: Load) -> None:
-    runner = FakeRunner(**load.runner)
+    runner = FakeRunner(**load.runner, keep_plans=False)  # plans keep snapshots alive
     done = play(load, Engine(runner, SchedulerConfig(**load.config)))
     assert done.keys() == {wanted.id for wanted in load.requests}
     for wanted in load.requests:
@@ -128,7 +131,7 @@ def test_whatever_happens_to_its_kv_a_request_gets_its_tokens(load: Load) -> Non
 @settings(max_examples=100)
 @given(loads())
 def test_what_is_restored_is_not_computed(load: Load) -> None:
-    runner = FakeRunner(**{**load.runner, "loses": frozenset()})
+    runner = FakeRunner(**{**load.runner, "loses": frozenset(), "shares": False})
     batch = Engine(runner, SchedulerConfig(**{**load.config, "preempt": "off", "kv_overcommit": False}))
     done = play(load, batch)
     outputs = [each for output in done.values() for each in (output, *output.others)]

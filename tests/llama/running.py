@@ -20,13 +20,16 @@ from cbatch.types import Request, RequestOutput
 
 @contextmanager
 def llama_engine(model: Model, *, max_cells: int = 0, **options: Any) -> Iterator[tuple[Engine, LlamaRunner]]:
-    """An engine on a context of `model`: options of `ContextConfig`, and `prefill_chunk`. One thread by default."""
-    chunk = options.pop("prefill_chunk", None)
+    """An engine on a context of `model`: options of `ContextConfig`, or of `SchedulerConfig` in `scheduler`.
+
+    One thread by default.
+    """
+    chunk, more = options.pop("prefill_chunk", None), {"share_cells": False, **options.pop("scheduler", {})}
     clock = WallClock()
     config = ContextConfig(**{"max_num_seqs": 4, "cells_per_seq": 256, "threads": 1, **options})
     runner = LlamaRunner(model, Tokenizer(model), config, clock, max_cells=max_cells)
     try:
-        scheduler = SchedulerConfig(config.max_num_seqs, config.max_num_batched_tokens, chunk)
+        scheduler = SchedulerConfig(config.max_num_seqs, config.max_num_batched_tokens, chunk, **more)
         yield Engine(runner, scheduler, clock), runner
     finally:
         runner.close()

@@ -110,14 +110,6 @@ def test_forks_that_cannot_be(kinds: dict[str, Model]) -> None:
         assert not made.fork(0, 1, 51)
 
 
-def test_positions_can_be_shifted_but_where_windows_keep_less_than_the_rest(kinds: dict[str, Model]) -> None:
-    for kind, model in kinds.items():
-        with context(model) as made:
-            assert made.shifts == (kind != "gemma3")
-    with context(kinds["gemma3"], cells_per_seq=256) as made:
-        assert made.shifts
-
-
 @pytest.mark.parametrize("flash_attn", ["off", "on"])
 @pytest.mark.parametrize("kv_mode", ["split", "unified"])
 def test_windows_in_company_lose_nothing(kinds: dict[str, Model], kv_mode: str, flash_attn: str) -> None:

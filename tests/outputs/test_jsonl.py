@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,18 @@ def test_a_chat_row_has_the_openai_batch_form(tmp_path: Path) -> None:
         },
         "error": None,
     }
+
+
+def test_what_the_context_could_not_hold_is_told_beside_the_response(tmp_path: Path) -> None:
+    results = open_results(tmp_path)
+    output = make_output([1, 2], dropped_tokens=3)
+    results.add(Result.of_output(make_ref(1), output))
+    results.add(Result.of_output(make_ref(2), replace(output, request=replace(output.request, truncated_tokens=4))))
+    results.close()
+    dropped, both = read(tmp_path / "results.jsonl")
+    assert dropped["dropped_tokens"] == 3
+    assert "truncated_tokens" not in dropped
+    assert (both["truncated_tokens"], both["dropped_tokens"]) == (4, 3)
 
 
 def test_a_completion_row_has_its_own_object(tmp_path: Path) -> None:

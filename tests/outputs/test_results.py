@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ def read(directory: Path) -> list[dict[str, Any]]:
 def test_a_finished_row(tmp_path: Path) -> None:
     ref = make_ref(7, {"label": "spam"}, "seven")
     writer = ParquetResults(tmp_path, [ref], VirtualClock())
-    writer.add(Result.of_output(ref, make_output([1, 2], prompt_tokens=5, text="héllo 😀")))
+    output = make_output([1, 2], prompt_tokens=5, text="héllo 😀", dropped_tokens=3)
+    output = replace(output, request=replace(output.request, truncated_tokens=4))
+    writer.add(Result.of_output(ref, output))
     writer.close()
     assert read(tmp_path) == [
         {
@@ -33,8 +36,10 @@ def test_a_finished_row(tmp_path: Path) -> None:
             "id": "seven",
             "label": "spam",
             "prompt_tokens": 5,
+            "truncated_tokens": 4,
             "output_text": "héllo 😀",
             "output_tokens": 2,
+            "dropped_tokens": 3,
             "finish_reason": "stop",
             "error_code": None,
             "error": None,
