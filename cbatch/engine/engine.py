@@ -11,6 +11,7 @@ from cbatch.engine.ledger import Ledger
 from cbatch.engine.runner import CallTiming, Runner, StepPlan, StepResult, Work
 from cbatch.engine.scheduler import Load, Scheduler
 from cbatch.engine.sequence import Sequence
+from cbatch.engine.view import view_of
 from cbatch.errors import EngineError, ParameterError
 from cbatch.types import CallRecord, Computed, EngineView, Request, RequestOutput, StepRecord
 
@@ -131,7 +132,7 @@ class Engine:
             yield from self.step()
 
     def view(self) -> EngineView:
-        return self.scheduler.view()
+        return view_of(self.scheduler.places)
 
     def check_integrity(self) -> None:
         """Assert the scheduler's invariants, that no request is lost, and what slots hold. Slow: for tests."""

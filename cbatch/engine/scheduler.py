@@ -19,7 +19,7 @@ from cbatch.engine.prefix_cache import PrefixCache
 from cbatch.engine.runner import Capacity, Restore, Save, Shift, StepPlan, StepResult, Work
 from cbatch.engine.sequence import Sequence
 from cbatch.engine.waiting import WaitingQueue
-from cbatch.types import EngineView, FinishReason, SlotView
+from cbatch.types import FinishReason
 
 
 class Load(NamedTuple):
@@ -245,18 +245,6 @@ class Scheduler:
         """A waiting sequence goes, without an ending."""
         self.places.withdraw(seq)
 
-    def view(self) -> EngineView:
-        """What runs and waits now, for display."""
-        slots = sorted((_slot_view(seq) for seq in self.running), key=lambda view: view.slot)
-        return EngineView(
-            slots=tuple(slots),
-            slots_total=self.places.slots.total,
-            waiting=len(self.waiting),
-            kv_used_cells=self.kv.used,
-            kv_reserved_cells=self.kv.reserved,
-            kv_total_cells=self.kv.capacity.total_cells,
-        )
-
     def check_integrity(self) -> None:
         """Assert the invariants of places and prefixes. For tests."""
         self.places.check_integrity()
@@ -269,10 +257,3 @@ def _ending(seq: Sequence, token: int, stopped: bool) -> FinishReason | None:
     if seq.num_output >= seq.request.sampling.max_tokens:
         return FinishReason.LENGTH
     return None
-
-
-def _slot_view(seq: Sequence) -> SlotView:
-    assert seq.slot is not None
-    if seq.num_output:
-        return SlotView(seq.slot, seq.id, "decode", seq.num_output, seq.request.sampling.max_tokens)
-    return SlotView(seq.slot, seq.id, "prefill", seq.num_computed, seq.num_prompt)

@@ -8,27 +8,16 @@ import numpy as np
 
 from cbatch.clock import Clock
 from cbatch.config import ContextConfig
-from cbatch.engine.runner import (
-    CallTiming,
-    Capacity,
-    Failed,
-    Move,
-    Restore,
-    Sampled,
-    Shift,
-    StepPlan,
-    StepResult,
-    Work,
-)
+from cbatch.engine.runner import CallTiming, Capacity, Failed, Sampled, StepPlan, StepResult, Work
 from cbatch.engine.sequence import Sequence
-from cbatch.engine.snapshot import Snapshot
 from cbatch.errors import EngineError, Interrupted
-from cbatch.llama import lib, snapshot
+from cbatch.llama import lib
 from cbatch.llama.batch import Batch
 from cbatch.llama.compose import Call, compose
 from cbatch.llama.context import Context
 from cbatch.llama.echo import Echo, num_outputs, text_bytes
-from cbatch.llama.memory import kv_bytes_per_cell, within_memory
+from cbatch.llama.kv_slots import KVSlots
+from cbatch.llama.memory import within_memory
 from cbatch.llama.model import Model
 from cbatch.llama.sampling import Logits, Sampler, logprobs_at, rows_to_score
 from cbatch.llama.shift import shift_obstacle
@@ -62,7 +51,7 @@ class LlamaRunner:
         self._start()
 
     def _start(self) -> None:
-        self._parking = snapshot.Parking(self.context)
+        self._slots = KVSlots(self.context, self.clock)
         self._batch = Batch(self.context.max_batched_tokens)
         self.context.warm_up(self._batch.fill([_warm_up_work()]))
 
@@ -77,86 +66,17 @@ class LlamaRunner:
             context.max_batched_tokens,
             cuts=self.model.memory.cuts,
             holes_cost=resolved.kv_mode == "split",
-            bytes_per_cell=kv_bytes_per_cell(self.model, context.config),
+            bytes_per_cell=self._slots.bytes_per_cell,
             shifts=shift_obstacle(context) is None,
         )
 
     def run(self, plan: StepPlan) -> StepResult:
         result = StepResult()
-        self._change_slots(plan, result)
+        self._slots.prepare(plan, result)
         for call in self._compose(plan):
             self._execute(call, result)
-        self._save(plan, result)
+        self._slots.save(plan, result)
         return result
-
-    def _change_slots(self, plan: StepPlan, result: StepResult) -> None:
-        """Everything that comes before computing."""
-        start = self.clock.now_ns()
-        for seq, slot in plan.swaps:
-            self._keep(seq, slot, result)
-        saved = self.clock.now_ns()
-        for slot in plan.freed:
-            self.context.clear(slot)
-        for move in plan.moves:
-            self._move(move, result)
-        moved = self.clock.now_ns()
-        for restore in plan.restores:
-            self._restore(restore, result)
-        for shift in plan.shifts:
-            self._shift(shift, result)
-        result.save_ns += saved - start if plan.swaps else 0
-        result.move_ns += moved - saved if plan.moves else 0
-        result.restore_ns += self.clock.now_ns() - moved if plan.restores else 0
-
-    def _save(self, plan: StepPlan, result: StepResult) -> None:
-        start = self.clock.now_ns()
-        for seq, length, share in plan.saves:
-            if seq.slot is None or not self.context.is_intact(seq.slot, length):
-                continue
-            parked = self._parking.park(seq.slot, self.capacity.bytes_per_cell) if share else None
-            if parked is not None:
-                result.saved[seq] = parked
-            else:
-                self._keep(seq, seq.slot, result)
-        result.save_ns += self.clock.now_ns() - start if plan.saves else 0
-
-    def _keep(self, seq: Sequence, slot: int, result: StepResult) -> None:
-        taken = snapshot.save(self.context, slot)
-        if taken is not None:
-            result.saved[seq] = taken
-
-    def _move(self, move: Move, result: StepResult) -> None:
-        """In split mode slots are streams of their own, so a move is a copy through the host."""
-        target = move.seq.slot
-        assert target is not None
-        taken = snapshot.save(self.context, move.source)
-        self.context.clear(move.source)
-        if taken is None or not snapshot.restore(self.context, target, taken):
-            result.rewound[move.seq] = 0
-
-    def _restore(self, restore: Restore, result: StepResult) -> None:
-        seq, taken, length = restore
-        assert seq.slot is not None
-        if not self._put_back(seq.slot, taken, length):
-            self.context.clear(seq.slot)
-            result.rewound[seq] = 0
-
-    def _put_back(self, slot: int, taken: Snapshot, length: int) -> bool:
-        """Whether the first `length` tokens of a snapshot are in the slot."""
-        if isinstance(taken, snapshot.Parked):
-            return self.context.fork(taken.seq_id, slot, length)
-        assert isinstance(taken, snapshot.HostSnapshot)
-        if not snapshot.restore(self.context, slot, taken):
-            return False
-        return length == taken.num_tokens or self.context.cut(slot, length)
-
-    def _shift(self, shift: Shift, result: StepResult) -> None:
-        """The keys are rotated by the next call, which this sequence's next token is in, or one after that."""
-        seq, keep, length = shift
-        assert seq.slot is not None
-        if seq not in result.rewound and not self.context.shift(seq.slot, keep, length):
-            self.context.clear(seq.slot)
-            result.rewound[seq] = 0
 
     def _compose(self, plan: StepPlan) -> list[Call]:
         resolved = self.context.resolved

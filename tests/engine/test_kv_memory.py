@@ -111,7 +111,7 @@ def play(load: Load, batch: Engine) -> dict[str, RequestOutput]:
     return done
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(loads())
 def test_whatever_happens_to_its_kv_a_request_gets_its_tokens(load: Load) -> None:
     runner = FakeRunner(**load.runner, keep_plans=False)  # plans keep snapshots alive
