@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 from typer import Option
 
+from cbatch.outputs.directory import COMPARE_JSON, PRESET_JSON
+
 
 def report(
     directories: Annotated[
@@ -27,5 +29,13 @@ def report(
     """
     from cbatch.pages import write_report  # matplotlib takes a second to load, and other commands don't need it
 
-    page, *pictures = write_report(directories, output)
+    page, *pictures = write_report([each for directory in directories for each in _reported(directory)], output)
     typer.echo(f"{page}\n{len(pictures)} pictures beside it: {page.stem}-*.png")
+
+
+def _reported(directory: Path) -> list[Path]:
+    """A preset's are the comparisons of its points, in order of their making."""
+    if not (directory / PRESET_JSON).is_file():
+        return [directory]
+    found = sorted(directory.glob(f"*/{COMPARE_JSON}"), key=lambda path: path.stat().st_mtime_ns)
+    return [path.parent for path in found]

@@ -50,6 +50,10 @@ def test_anyscale(tiny_model: Path, tmp_path: Path) -> None:
     assert continuous["scheduler"]["max_num_seqs"] == 16
     assert {row["prompt_tokens"] for row in table(tmp_path / "out" / "cap-1536.parquet")} == {128}
     assert json.loads((directory / "compare.json").read_text("utf-8"))["baseline"] == "static"
+    ran = cbatch("report", tmp_path / "out", "-o", tmp_path / "report.html")
+    assert ran.code == 0, ran.err
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert [page.index(f"cap-{cap}") for cap in (32, 128, 512, 1536)]  # index raises for what isn't there
 
 
 @pytest.mark.parametrize("preset", ["orca", "seed"])
