@@ -8,8 +8,6 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from cbatch.outputs.directory import COMPARE_JSON, PRESET_JSON
-
 
 def report(
     directories: Annotated[
@@ -35,6 +33,8 @@ def report(
 
 def _reported(directory: Path) -> list[Path]:
     """A preset's are the comparisons of its points, in order of their making."""
+    from cbatch.outputs.directory import COMPARE_JSON, PRESET_JSON  # loads pyarrow: not for --help
+
     if not (directory / PRESET_JSON).is_file():
         return [directory]
     found = sorted(directory.glob(f"*/{COMPARE_JSON}"), key=lambda path: path.stat().st_mtime_ns)

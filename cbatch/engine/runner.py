@@ -212,7 +212,7 @@ class Runner(Protocol):
         ...
 
     def num_tokens(self, slot: int) -> int:
-        """Tokens whose KV the slot holds, by the memory's own account."""
+        """Tokens whose KV the slot holds, as the memory has it; -1 where some that the next one needs are gone."""
         ...
 
     def abort(self) -> None:

@@ -203,7 +203,8 @@ class LlamaRunner:
         return self.capacity
 
     def num_tokens(self, slot: int) -> int:
-        return self.context.num_cells(slot)
+        tokens = self.context.num_cells(slot)
+        return tokens if self.context.is_intact(slot, tokens) else -1
 
     def abort(self) -> None:
         self._aborted = True
