@@ -81,7 +81,7 @@ class KVManager:
     def set_used(self, slot: int, cells: int) -> None:
         """The sequence in `slot` fills `cells` now."""
         assert cells <= self._reserved[slot], f"slot {slot} outgrew its reservation"
-        if cells < self._sharing.get(slot, (None, 0))[1]:  # it has lost them
+        if cells < self._shared(slot):  # it has lost them
             self._unshare(slot)
         self.used += cells - self._used[slot]
         self._used[slot] = cells
@@ -96,7 +96,11 @@ class KVManager:
 
     def own(self, slot: int) -> int:
         """Cells of the reservation that the slot doesn't share: what can be counted on if it is freed."""
-        return self._reserved[slot] - self._sharing.get(slot, (None, 0))[1]
+        return self._reserved[slot] - self._shared(slot)
+
+    def _shared(self, slot: int) -> int:
+        """First cells of the slot that are a block's."""
+        return self._sharing[slot][1] if slot in self._sharing else 0
 
     def keep(self, slot: int, snapshot: Snapshot) -> None:
         """A snapshot shares the first tokens of `slot`, beyond what that shared before."""

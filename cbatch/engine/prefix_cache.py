@@ -76,7 +76,7 @@ class PrefixCache:
     def next_after(self, seq: Sequence, head: Sequence) -> Sequence:
         """Who enters after `seq`: the head of the queue, unless others share more with `seq` that is worth sharing."""
         group = self._group(seq)
-        if group is None or (head in self._tree and group in self._tree.way(head)):
+        if group is None or (head in self._tree and group in self._tree.leaf(head).path()):
             return head
         return self._tree.oldest(group)
 

@@ -183,8 +183,6 @@ class Capacity:
     """Whether decoding is slower where the slots of those that run have gaps between them."""
     shifts: bool = True
     """Whether tokens can be dropped from the middle of a sequence."""
-    bytes_per_cell: float = 1.0
-    """Of memory; about what a snapshot takes for each of its tokens."""
 
 
 class Runner(Protocol):

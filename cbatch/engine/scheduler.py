@@ -81,8 +81,7 @@ class Scheduler:
         seq = self.waiting.peek()
         assert seq is not None
         self.places.withdraw(seq)
-        room = min(self.kv.capacity.cells_per_seq, self.kv.capacity.total_cells)
-        message = f"needs {seq.request.cells_needed} KV cells, and a sequence can have {room} at most"
+        message = f"needs {seq.request.cells_needed} KV cells, and a sequence can have {self.kv.static_cells} at most"
         seq.finish(FinishReason.ERROR, now_ns, f"{message}: shorten the prompt or max_tokens, or use fewer slots")
         return seq
 

@@ -15,7 +15,7 @@ class KVSlots:
     """The slots of one context. A sequence whose KV is lost is in the result's `rewound`."""
 
     def __init__(self, context: Context, clock: Clock) -> None:
-        self.bytes_per_cell = kv_bytes_per_cell(context.model, context.config)
+        self._bytes_per_cell = kv_bytes_per_cell(context.model, context.config)
         self._context = context
         self._clock = clock
         self._parking = Parking(context)
@@ -45,7 +45,7 @@ class KVSlots:
         for seq, length, share in plan.saves:
             if seq.slot is None or not self._context.is_intact(seq.slot, length):
                 continue
-            parked = self._parking.park(seq.slot, self.bytes_per_cell) if share else None
+            parked = self._parking.park(seq.slot, self._bytes_per_cell) if share else None
             if parked is not None:
                 result.saved[seq] = parked
             else:

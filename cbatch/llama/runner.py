@@ -66,7 +66,6 @@ class LlamaRunner:
             context.max_batched_tokens,
             cuts=self.model.memory.cuts,
             holes_cost=resolved.kv_mode == "split",
-            bytes_per_cell=self._slots.bytes_per_cell,
             shifts=shift_obstacle(context) is None,
         )
 

@@ -8,6 +8,8 @@ import numpy as np
 
 from cbatch.config import SchedulerConfig
 from cbatch.engine import Engine, FakeRunner
+from cbatch.engine.fake import letters
+from cbatch.engine.sequence import Sequence
 from cbatch.sampling import SamplingParams
 from cbatch.types import Request
 
@@ -28,3 +30,13 @@ def engine(runner: FakeRunner | None = None, **config: Any) -> tuple[Engine, Fak
     if runner is None:
         runner = FakeRunner(max_num_seqs=config.get("max_num_seqs", 4))
     return Engine(runner, SchedulerConfig(**{"max_num_seqs": 4, **config})), runner
+
+
+def alone(wanted: Request) -> list[int]:
+    """The tokens of a request by the fake runner's rule, with nobody beside it."""
+    seq = Sequence(wanted, 0)
+    while True:
+        token = letters(seq)
+        seq.append(token, 0, "")
+        if wanted.is_end(token) or seq.num_output == wanted.sampling.max_tokens:
+            return seq.output

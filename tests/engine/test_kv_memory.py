@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from cbatch.config import Overflow, SchedulerConfig
 from cbatch.engine import Engine, FakeRunner, fit_to_context
-from cbatch.engine.fake import letters
-from cbatch.engine.sequence import Sequence
 from cbatch.sampling import SamplingParams
 from cbatch.types import FinishReason, Request, RequestOutput
+from tests.engine.factories import alone
 
 
 @dataclass(frozen=True)
@@ -82,16 +81,6 @@ def loads(draw: st.DrawFn) -> Load:
     }
     arrivals = sorted(draw(st.lists(st.integers(0, 30), min_size=count, max_size=count)))
     return Load(requests, arrivals, config, runner)
-
-
-def alone(wanted: Request) -> list[int]:
-    """The tokens of a request by the fake runner's rule, with nobody beside it."""
-    seq = Sequence(wanted, 0)
-    while True:
-        token = letters(seq)
-        seq.append(token, 0, "")
-        if wanted.is_end(token) or seq.num_output == wanted.sampling.max_tokens:
-            return seq.output
 
 
 def play(load: Load, batch: Engine) -> dict[str, RequestOutput]:

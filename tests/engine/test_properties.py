@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbatch.engine import FakeRunner
-from cbatch.engine.fake import letters
-from cbatch.engine.sequence import Sequence
 from cbatch.types import FinishReason, Request
-from tests.engine.factories import engine, request
+from tests.engine.factories import alone, engine, request
 
 
 @dataclass(frozen=True)
@@ -46,16 +44,6 @@ def loads(draw: st.DrawFn) -> Load:
         pool=draw(st.none() | st.integers(41, 120)),
         arrivals=sorted(draw(st.lists(st.integers(0, 30), min_size=count, max_size=count))),
     )
-
-
-def alone(wanted: Request) -> list[int]:
-    """The tokens of a request by the fake runner's rule, with nobody beside it."""
-    seq = Sequence(wanted, 0)
-    while True:
-        token = letters(seq)
-        seq.append(token, 0, "")
-        if wanted.is_end(token) or seq.num_output == wanted.sampling.max_tokens:
-            return seq.output
 
 
 @given(loads())

@@ -24,13 +24,19 @@ def llama_engine(model: Model, *, max_cells: int = 0, **options: Any) -> Iterato
 
     One thread by default.
     """
-    chunk, more = options.pop("prefill_chunk", None), {"share_cells": False, **options.pop("scheduler", {})}
+    chunk, more = options.pop("prefill_chunk", None), options.pop("scheduler", {})
     clock = WallClock()
     config = ContextConfig(**{"max_num_seqs": 4, "cells_per_seq": 256, "threads": 1, **options})
     runner = LlamaRunner(model, Tokenizer(model), config, clock, max_cells=max_cells)
     try:
-        scheduler = SchedulerConfig(config.max_num_seqs, config.max_num_batched_tokens, chunk, **more)
-        yield Engine(runner, scheduler, clock), runner
+        scheduler = {
+            "max_num_seqs": config.max_num_seqs,
+            "max_num_batched_tokens": config.max_num_batched_tokens,
+            "prefill_chunk": chunk,
+            "share_cells": False,
+            **more,
+        }
+        yield Engine(runner, SchedulerConfig(**scheduler), clock), runner
     finally:
         runner.close()
 

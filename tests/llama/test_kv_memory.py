@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cbatch.clock import WallClock
-from cbatch.config import ContextConfig, ModelConfig, SchedulerConfig
-from cbatch.engine import Engine
+from cbatch.config import ModelConfig
 from cbatch.llama.model import Model
-from cbatch.llama.runner import LlamaRunner
 from cbatch.llama.tiny import KINDS, write_tiny
-from cbatch.llama.tokenizer import Tokenizer
 from cbatch.sampling import SamplingParams
 from cbatch.types import Request, RequestOutput
+from tests.llama.running import llama_engine
+
+EXACT: dict[str, Any] = {"kv_type": "f32", "flash_attn": "off"}
 
 
 @pytest.fixture(scope="module", params=sorted(KINDS))
@@ -30,14 +29,12 @@ def play(
     model: Model, requests: list[Request], *, arrivals: int = 3, context: dict[str, Any] | None = None, **config: Any
 ) -> tuple[dict[str, RequestOutput], list[int]]:
     """Every `arrivals` steps a request comes; outputs by id, and preemptions by step."""
-    options = {"max_num_seqs": 4, "cells_per_seq": 256, "threads": 1, "kv_type": "f32", "flash_attn": "off"}
-    runner = LlamaRunner(model, Tokenizer(model), ContextConfig(**{**options, **(context or {})}), WallClock())
-    engine = Engine(runner, SchedulerConfig(**{"max_num_seqs": runner.capacity.max_num_seqs, **config}))
     pending = list(requests)
     outputs: dict[str, RequestOutput] = {}
     preempted = []
     step = 0
-    try:
+    options = {**EXACT, **(context or {}), "scheduler": {"share_cells": True, **config}}
+    with llama_engine(model, **options) as (engine, _):
         while pending or engine.has_work:
             if pending and step % arrivals == 0:
                 engine.add(pending.pop(0))
@@ -45,8 +42,6 @@ def play(
             engine.check_integrity()
             preempted.append(engine.last_step.preempted if engine.last_step is not None else 0)
             step += 1
-    finally:
-        runner.close()
     return outputs, preempted
 
 
@@ -155,18 +150,16 @@ def test_a_pool_has_the_cells_of_a_prefix_once(model: Model) -> None:
         Request(str(i), np.concatenate([head, rng.integers(0, 256, 10)]), params, arrival_ns=i, stream_seed=i)
         for i in range(8)
     ]
-    pool = ContextConfig(max_num_seqs=8, kv_mode="unified", pool_cells=512, threads=1, kv_type="f32", flash_attn="off")
-    runner = LlamaRunner(model, Tokenizer(model), pool, WallClock())
-    engine = Engine(runner, SchedulerConfig(8, prefix_cache_bytes=1 << 24))
+    pool = {"max_num_seqs": 8, "kv_mode": "unified", "pool_cells": 512, **EXACT}
     outputs, busy = {}, 0
-    for request in alike:
-        engine.add(request)
-    while engine.has_work:
-        outputs.update({output.id: output for output in engine.step()})
-        engine.check_integrity()
-        assert engine.last_step is not None
-        busy = max(busy, engine.last_step.slots_busy)
-    runner.close()
+    with llama_engine(model, **pool, scheduler={"prefix_cache_bytes": 1 << 24, "share_cells": True}) as (engine, _):
+        for request in alike:
+            engine.add(request)
+        while engine.has_work:
+            outputs.update({output.id: output for output in engine.step()})
+            engine.check_integrity()
+            assert engine.last_step is not None
+            busy = max(busy, engine.last_step.slots_busy)
     assert (busy == 8) == model.memory.cuts  # other memories can't share cells: each has a copy
     assert [output.cached_tokens for output in outputs.values()].count(100) == 7
     undisturbed, _ = play(model, alike, arrivals=1_000)
