@@ -15,10 +15,29 @@
 
 from __future__ import annotations
 
-from cbatch.engine import Engine
-from cbatch.sampling import SamplingParams
-from cbatch.types import FinishReason, Request, RequestOutput
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cbatch.engine import Engine
+    from cbatch.sampling import SamplingParams
+    from cbatch.types import FinishReason, Request, RequestOutput
 
 __all__ = ["Engine", "FinishReason", "Request", "RequestOutput", "SamplingParams"]
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Engine": "engine",
+    "FinishReason": "types",
+    "Request": "types",
+    "RequestOutput": "types",
+    "SamplingParams": "sampling",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Each name is imported when it is first asked for: the command line's parent process does without numpy."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'cbatch' has no attribute {name!r}")
+    return getattr(import_module(f"cbatch.{_HOMES[name]}"), name)

@@ -21,11 +21,11 @@ class WallClock:
     """Real time, counted from the clock's creation or its last restart."""
 
     def __init__(self) -> None:
-        self._origin = time.perf_counter_ns()
+        self.restart()
 
-    def restart(self) -> None:
-        """Make now 0. Only while nothing is being timed."""
-        self._origin = time.perf_counter_ns()
+    def restart(self, at_ns: int = 0) -> None:
+        """Make now 0, or where an earlier run's time ended. Only while nothing is being timed."""
+        self._origin = time.perf_counter_ns() - at_ns
 
     def now_ns(self) -> int:
         return time.perf_counter_ns() - self._origin

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "cbatch"
-BOTTOM = {"errors", "clock", "sampling", "logprobs", "priority", "types", "config"}
+BOTTOM = {"errors", "clock", "sampling", "logprobs", "priority", "types", "config", "row_set"}
 BELOW: dict[str, set[str]] = {
     "errors": set(),
     "clock": set(),
@@ -17,19 +17,22 @@ BELOW: dict[str, set[str]] = {
     "priority": set(),
     "types": {"errors", "logprobs", "sampling"},
     "config": {"errors"},
+    "row_set": set(),
     "inputs": BOTTOM,
     "traces": BOTTOM,
     "engine": BOTTOM,
     "metrics": BOTTOM,
     "outputs": BOTTOM | {"metrics"},
     "feed": BOTTOM,
+    "supervise": BOTTOM | {"engine", "feed"},
     "llama": BOTTOM | {"engine"},
     "driver": BOTTOM | {"engine", "feed"},
+    "sim": BOTTOM | {"engine", "metrics"},
     "replay": BOTTOM | {"engine", "feed", "metrics", "driver"},
     "pages": BOTTOM | {"metrics", "outputs"},
     "report": BOTTOM | {"metrics", "driver", "replay", "traces"},
     "cli": BOTTOM
-    | {"inputs", "engine", "metrics", "outputs", "feed", "llama", "driver", "replay", "report", "traces", "pages"},
+    | {"inputs", "engine", "metrics", "outputs", "feed", "llama", "driver", "replay", "report", "traces", "pages", "supervise", "sim"},
 }
 
 

@@ -18,9 +18,13 @@ class Interrupts:
     interpreter's wake-up descriptor is written at once. Enter it on the main thread.
     """
 
-    def __init__(self, stop: Callable[[], None], abort: Callable[[], None]) -> None:
+    def __init__(
+        self, stop: Callable[[], None], abort: Callable[[], None], *, interrupt: signal.Signals = signal.SIGINT
+    ) -> None:
+        """`interrupt` is what Ctrl-C arrives as."""
         self._stop = stop
         self._abort = abort
+        self._interrupt = interrupt
         self.received: list[signal.Signals] = []
 
     def __enter__(self) -> Interrupts:
@@ -28,7 +32,7 @@ class Interrupts:
         os.set_blocking(self._writer, False)
         self._old_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         # nohup and shells' background jobs have signals ignored, and that stays so
-        heard = [n for n in (signal.SIGINT, *_STOP_NOW) if signal.getsignal(n) is not signal.SIG_IGN]
+        heard = [n for n in (self._interrupt, *_STOP_NOW) if signal.getsignal(n) is not signal.SIG_IGN]
         self._old_handlers = {number: signal.signal(number, _nothing) for number in heard}
         self._thread = threading.Thread(target=self._listen, name="interrupts", daemon=True)
         self._thread.start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,65 +13,104 @@ import typer
 from cbatch.cli import parts
 from cbatch.cli.control import Control
 from cbatch.cli.ending import EXIT_INTERRUPTED, EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, recorded, shown
+from cbatch.cli.identity import Identity, identity_of, settle_stdin
 from cbatch.cli.interrupts import Interrupts
-from cbatch.cli.options import RunOptions, Summary
+from cbatch.cli.options import Summary
 from cbatch.cli.overflow import overflow_notes, overflow_of
-from cbatch.cli.record import describe_end, describe_run
+from cbatch.cli.record import describe_end, describe_run, sessions_of
+from cbatch.cli.run_options import RunOptions
 from cbatch.cli.sizing import cells_needed
+from cbatch.cli.workdir import Earlier, earlier_run, held, make_way
 from cbatch.clock import WallClock
 from cbatch.config import Overflow
 from cbatch.driver import Driver, Ending, Outcome
 from cbatch.engine import Engine
 from cbatch.errors import Interrupted
-from cbatch.feed import LookAhead
-from cbatch.inputs import read_rows
+from cbatch.feed import LookAhead, Quarantine
+from cbatch.inputs import READ_FAULTS, RowStream, read_rows
+from cbatch.llama.estimate import check_memory
 from cbatch.llama.memory import kv_bytes_per_cell
 from cbatch.llama.model import Model
 from cbatch.llama.runner import LlamaRunner
 from cbatch.llama.tokenizer import Tokenizer
 from cbatch.metrics import RunAccumulator, RunSummary
-from cbatch.outputs import check_directory, output_paths, prepare_directory
+from cbatch.outputs import output_paths
+from cbatch.report.layout import json_line
 from cbatch.report.progress import Progress
 from cbatch.report.summary import print_summary, summary_json
 from cbatch.report.view import View, run_view
-from cbatch.types import Job, Row, RowFault
+from cbatch.row_set import RowSet
+from cbatch.supervise import Link
+from cbatch.supervise.watched import Watch, WatchedRunner
+from cbatch.types import Job, Observer
 
 _SHORT = 0.05
 """Of steps, from which on it is told that KV memory held rows back."""
 
 
-def run_job(options: RunOptions) -> int:
+def run_job(options: RunOptions, link: Link) -> int:
     """Run the job; returns the exit code. Raises `CbatchError` where it can't begin or breaks off."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     options.check()
-    clock = WallClock()
-    rows = read_rows(options.inputs, defaults=options.sampling(), clock=clock)
-    directory = options.directory()
-    check_directory(directory, options.force)
     model_config, warning = parts.check_model(options)
-    with Model(model_config) as model:
-        job = RunJob(options, directory, clock, model)
-        with Interrupts(job.control.stop, job.control.abort):
-            with job.view as view:
-                if warning is not None:
-                    view.message(warning)
-                job.run(rows)
-            return job.report()
+    identity = identity_of(options, model_config.path)
+    said = None if link.attempt else make_way(options)
+    with held(options.directory()):
+        earlier = earlier_run(options, identity)
+        if earlier is not None and earlier.is_complete(retry_failed=options.retry_failed):
+            return _nothing_to_do(options, earlier)
+        if options.memory_check:
+            check_memory(model_config.path, model_config, options.context_config())
+        with Model(model_config) as model:
+            job = RunJob(options, link, identity, earlier, model)
+            link.on_orphaned = job.control.abort
+            with Interrupts(job.control.stop, job.control.abort, interrupt=link.interrupt):
+                with job.view as view:
+                    for message in (warning, said):
+                        if message is not None:
+                            view.message(message)
+                    job.run()
+                return job.report()
+
+
+def _nothing_to_do(options: RunOptions, earlier: Earlier) -> int:
+    """Say so."""
+    failed = earlier.stored.num_failed
+    hint = f", {failed:,} of them failed (--retry-failed runs those again)" if failed else ""
+    where = options.target or options.directory()
+    note = f"{where} is complete: {len(earlier.stored.done):,} rows{hint}; --force starts over"
+    if options.summary is Summary.json:
+        shown(lambda: typer.echo(json_line(earlier.record["totals"], _paths(options), [note])))
+    else:
+        shown(lambda: typer.echo(note))
+    return EXIT_ROWS_FAILED if failed else 0
+
+
+def _paths(options: RunOptions) -> Mapping[str, Path]:
+    return output_paths(options.directory(), options.results_format.value, target=options.target)
 
 
 class RunJob:
     """A run under way, and how it ended."""
 
-    def __init__(self, options: RunOptions, directory: Path, clock: WallClock, model: Model) -> None:
+    def __init__(
+        self, options: RunOptions, link: Link, identity: Identity, earlier: Earlier | None, model: Model
+    ) -> None:
         self.options = options
-        self.directory = directory
-        self.clock = clock
+        self.link = link
+        self.identity = identity
+        self.earlier = earlier
+        self.stored = None if earlier is None else earlier.stored
         self.model = model
+        self.clock = WallClock()
+        if self.stored is not None:
+            self.clock.restart(self.stored.clock_ns)
         self.tokenizer = Tokenizer(model)
         self.encoder = parts.make_encoder(options, model, self.tokenizer)
-        self.progress = Progress(clock)
+        self.progress = Progress(self.clock)
         self.totals = RunAccumulator(kv_bytes_per_cell(model, options.context_config()))
-        self.notes: list[str] = [f"plain prompts: {self.encoder.applied}"]
+        self.watch = Watch(link.heartbeat, link.condemned)
+        self.notes: list[str] = [*self._resuming(), f"plain prompts: {self.encoder.applied}"]
         self.outcome: Outcome | None = None
         self.control = Control(self._announce)
         title = f"cbatch run  {model.config.path.stem}"
@@ -79,14 +118,18 @@ class RunJob:
             self.progress, title, quiet=options.quiet, is_terminal=sys.stderr is not None and sys.stderr.isatty()
         )
 
-    def run(self, rows: Iterable[Row | RowFault]) -> None:
+    def run(self) -> None:
         """Answer the rows, and leave what was finished on disk, however it ends."""
-        feed = LookAhead(self.progress.reading(parts.encode_rows(rows, self.encoder)))
+        rows = self._rows()
+        jobs = self.watch.encode(rows, self.encoder.encode)
+        feed = Quarantine(LookAhead(self.progress.reading(jobs)), self.link.suspects, self.watch)
         self.control.steer(feed.close, feed.close)
         with closing(self.encoder), closing(feed):
             window, all_read = feed.first_window(parts.PATIENCE_S)
             if self.control.stop_wanted:
                 raise Interrupted("stopped before any row was run; nothing was written")
+            before = None if self.earlier is None else self.earlier.record["identity"]
+            settle_stdin(self.identity, before, self.link.stdin_head, self.link.heartbeat.stdin_read)
             limit = parts.most_cells(self.options, self.model)
             needs = cells_needed(window)
             context, note = parts.size_for_rows(self.options, self.model, needs, all_read=all_read, limit=limit)
@@ -96,30 +139,75 @@ class RunJob:
             runner = LlamaRunner(self.model, self.tokenizer, context, self.clock, max_cells=grows_to)
             with closing(runner):
                 overflow = overflow_of(self.options, runner.context, limit)
-                self._record(runner, feed, window, limit, overflow)
+                self._record(runner, feed, rows, window, limit, overflow)
 
-    def _record(self, runner: LlamaRunner, feed: LookAhead, window: list[Job], limit: int, overflow: Overflow) -> None:
+    def _rows(self) -> RowStream:
+        stored = self.stored
+        return read_rows(
+            self.options.inputs,
+            defaults=self.options.sampling(),
+            clock=self.clock,
+            stdin=self.link.stdin,
+            options=self.options.input_options(),
+            done=RowSet() if stored is None else stored.done,
+            taken=() if stored is None else stored.taken(READ_FAULTS),
+        )
+
+    def _record(
+        self,
+        runner: LlamaRunner,
+        feed: Quarantine,
+        rows: RowStream,
+        window: list[Job],
+        limit: int,
+        overflow: Overflow,
+    ) -> None:
         """Drive the run between the two writings of run.json."""
-        prepare_directory(self.directory, self.options.force)
-        record = describe_run(self.options, self.model, runner.context, self.encoder.applied)
+        record = {
+            **describe_run(self.options, self.model, runner.context, self.encoder.applied),
+            "identity": self.identity,
+            **sessions_of(None if self.earlier is None else self.earlier.record),
+        }
 
         def ending(status: str, error: str | None) -> dict[str, Any]:
             summary = self.totals.summary()
             return describe_end(status, summary, context=runner.context, notes=self.notes, error=error)
 
-        with recorded(self.directory, record, ending) as end:
-            self.outcome = self._drive(runner, feed, window, limit, overflow)
+        with recorded(self.options.directory(), record, ending) as end:
+            self.outcome = self._drive(runner, feed, rows, window, limit, overflow)
             self.notes += self._findings(self.totals.summary(), feed)
             end(self.outcome.ending.value)
 
     def _drive(
-        self, runner: LlamaRunner, feed: LookAhead, window: list[Job], limit: int, overflow: Overflow
+        self,
+        runner: LlamaRunner,
+        feed: Quarantine,
+        rows: RowStream,
+        window: list[Job],
+        limit: int,
+        overflow: Overflow,
     ) -> Outcome:
-        engine = Engine(runner, parts.scheduler_config(self.options))
-        with parts.make_writer(self.options, self.directory, window, self.model, self.encoder, self.clock) as writer:
-            driver = Driver(engine, feed, [writer, self.totals, self.progress], max_cells=limit, overflow=overflow)
+        engine = Engine(WatchedRunner(runner, self.watch), parts.scheduler_config(self.options))
+        with parts.make_writer(
+            self.options,
+            self.options.directory(),
+            window,
+            self.model,
+            self.encoder,
+            self.clock,
+            carried_types=rows.carried_types,
+            order=self.options.order,
+            target=self.options.target,
+            stored=self.stored,
+        ) as writer:
+            observers: list[Observer] = [writer, self.totals, self.progress, self.watch, feed]
+            driver = Driver(engine, feed, observers, max_cells=limit, overflow=overflow)
             self.control.steer(driver.stop, driver.abort)
             outcome = driver.run()
+            self.watch.ending()
+            if outcome.ending is Ending.COMPLETE:
+                rows.check_unchanged()
+                writer.complete()
         self.notes += overflow_notes(driver, runner.context, limit, "rows")
         return outcome
 
@@ -131,29 +219,41 @@ class RunJob:
     def report(self) -> int:
         """Print the summary; returns the exit code."""
         assert self.outcome is not None
-        summary = self.totals.summary()
-        paths = output_paths(self.directory, self.options.output_format.value)
+        summary, paths = self.totals.summary(), _paths(self.options)
         if self.options.summary is Summary.json:
             shown(lambda: typer.echo(summary_json(summary, paths, self.notes)))
         else:
             shown(lambda: print_summary(summary, paths, self.notes))
         if self.outcome.ending is not Ending.COMPLETE:
             return EXIT_INTERRUPTED
-        return EXIT_ROWS_FAILED if summary.rows_failed else 0
+        kept = 0 if self.stored is None or self.options.retry_failed else self.stored.num_failed
+        return EXIT_ROWS_FAILED if summary.rows_failed + kept else 0
 
-    def _findings(self, summary: RunSummary, feed: LookAhead) -> list[str]:
+    def _resuming(self) -> Iterator[str]:
+        """What the summary has to be read with, where an earlier run is gone on with."""
+        if self.stored is None:
+            return
+        failed, again = self.stored.num_failed, self.options.retry_failed
+        hint = f", {failed:,} {'failed ones are tried again' if again else 'of them failed'}" if failed else ""
+        yield f"resumed: {len(self.stored.done):,} rows had been finished before{hint}; figures are of the rest"
+
+    def _findings(self, summary: RunSummary, feed: Quarantine) -> Iterator[str]:
         """What the user should know of how it went."""
-        found = []
         if length := summary.finish_reasons.get("length", 0):
-            found.append(f"{length:,} rows ended at their max_tokens: raise --max-tokens where that cut them off")
+            yield f"{length:,} rows ended at their max_tokens: raise --max-tokens where that cut them off"
         if summary.short_of_memory is not None and summary.short_of_memory > _SHORT:
             more = "" if self.options.kv_overcommit else "; --kv-overcommit lets more in"
-            found.append(f"rows waited for KV cells beside free slots in {summary.short_of_memory:.0%} of steps{more}")
+            yield f"rows waited for KV cells beside free slots in {summary.short_of_memory:.0%} of steps{more}"
         if summary.rows_failed:
-            found.append(f"{summary.rows_failed:,} rows failed: see error_code and error in the results")
+            yield (
+                f"{summary.rows_failed:,} rows failed: see error_code and error in the results; "
+                "--retry-failed runs them again"
+            )
         if self.outcome is not None and self.outcome.ending is not Ending.COMPLETE:
             total = self.progress.figures().rows_total
             read = self.outcome.rows_left + feed.num_ready
             left = f"{total - summary.rows_total:,}" if total is not None else f"at least {read:,}"
-            found.append(f"{self.outcome.ending.value} on request: {left} rows are left without a result")
-        return found
+            yield (
+                f"{self.outcome.ending.value} on request: {left} rows are left without a result; "
+                "the same command goes on with them"
+            )

@@ -26,6 +26,7 @@ class OutputFormat(str, Enum):
 
     parquet = "parquet"
     jsonl = "jsonl"
+    csv = "csv"
 
 
 class Summary(str, Enum):
@@ -160,6 +161,11 @@ class JobOptions:
         )
 
     @property
+    def results_format(self) -> OutputFormat:
+        """Of the results."""
+        return self.output_format
+
+    @property
     def arrivals_unknown(self) -> bool:
         """Whether requests come one by one, so that nobody can tell which prefixes later ones will share."""
         return False
@@ -181,21 +187,3 @@ class JobOptions:
             cpus=parse_cpu_list(self.cpu_mask) or (),
             priority=self.priority,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions(JobOptions):
-    """`cbatch run`'s options."""
-
-    inputs: list[str]
-
-    def directory(self) -> Path:
-        """Where to write: as given, or beside the first input."""
-        if self.output is not None:
-            return self.output
-        first = self.inputs[0]
-        if first == "-":
-            return Path("stdin.cbatch")
-        if len(self.inputs) > 1 or not os.path.isfile(first):
-            raise UsageError("several inputs, globs and pipes have no default output: give -o DIR")
-        return Path(first + ".cbatch")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -72,21 +73,28 @@ def make_encoder(options: JobOptions, model: Model, tokenizer: Tokenizer) -> Enc
 
 
 def make_writer(
-    options: JobOptions, directory: Path, window: Sequence[Job], model: Model, encoder: Encoder, clock: Clock
+    options: JobOptions,
+    directory: Path,
+    window: Sequence[Job],
+    model: Model,
+    encoder: Encoder,
+    clock: Clock,
+    **more: Any,
 ) -> RunWriter:
-    """Writes a job's tables; the look-ahead window decides their columns."""
+    """Writes a job's tables; the look-ahead window decides their columns. `more` goes to the writer."""
 
     def is_chat(ref: RowRef) -> bool:
         return ref.kind is RowKind.CHAT or (ref.kind is RowKind.PROMPT and encoder.templates_prompts)
 
     return RunWriter(
         directory,
-        output_format=options.output_format.value,
+        output_format=options.results_format.value,
         sample=[job.ref if isinstance(job, RowFault) else job[0] for job in window],
         model=model.config.path.name,
         clock=clock,
         token_bytes=Tokenizer(model).token_bytes,
         is_chat=is_chat,
+        **more,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,22 @@ def describe_run(options: JobOptions, model: Model, context: Context, template: 
             "use_extra_bufts": model.config.use_extra_bufts,
             "loras": [[str(path), scale] for path, scale in model.config.loras],
         },
-        "options": _json_ready(asdict(options)),
+        "options": json_ready(asdict(options)),
         "sampling": asdict(options.sampling()),
         "scheduler": asdict(options.scheduler_config()),
         "context": describe_context(context),
         "chat_template": template,
     }
+
+
+def sessions_of(earlier: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Of a run that is gone on with, given its run.json: when it first started, and how each time ended before."""
+    if earlier is None:
+        return {"sessions": []}
+    told = {name: earlier.get(name) for name in ("started", "ended", "status", "error", "totals")}
+    if told["status"] == "running":
+        told["status"] = "killed"
+    return {"sessions": [*earlier.get("sessions", []), told]}
 
 
 def describe_end(
@@ -63,6 +74,6 @@ def describe_context(context: Context) -> dict[str, Any]:
     return {**asdict(context.resolved), **made, "batch": context.max_batched_tokens}
 
 
-def _json_ready(values: dict[str, Any]) -> dict[str, Any]:
+def json_ready(values: dict[str, Any]) -> dict[str, Any]:
     """JSON has neither paths nor infinity."""
     return {name: str(v) if isinstance(v, Path) or v == math.inf else v for name, v in values.items()}

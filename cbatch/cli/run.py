@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from cbatch.cli import arguments as args
-from cbatch.cli.options import OutputFormat, RunOptions, Summary
+from cbatch.cli import run_arguments as own
+from cbatch.cli.options import OutputFormat, Summary
+from cbatch.cli.run_options import RunOptions
+from cbatch.cli.start import start
 
 
 def run(
-    inputs: Annotated[
-        list[str], typer.Argument(help="JSONL files or globs, or - for standard input.", metavar="INPUT")
-    ],
+    inputs: own.Inputs,
+    input_format: own.Format = "auto",
+    prompt_column: own.PromptColumn = None,
+    id_column: own.IdColumn = None,
+    messages_column: own.MessagesColumn = None,
+    template: own.Template = None,
+    where: own.Where = None,
+    sample: own.Sample = None,
+    offset: own.Offset = 0,
+    limit: own.Limit = None,
+    dry_run: own.DryRun = False,
+    retry_failed: own.RetryFailed = False,
+    supervise: own.Supervise = True,
+    stall_timeout: own.StallTimeout = 300.0,
+    memory_check: own.MemoryCheck = True,
     model: args.Model = "smollm2",
     output: args.Output = None,
     output_format: args.ResultsFormat = OutputFormat.parquet,
-    force: args.Force = False,
+    order: own.Order = "input",
+    force: own.Force = False,
     summary: args.SummaryForm = Summary.table,
     quiet: args.Quiet = False,
     raw: args.Raw = False,
@@ -64,11 +78,9 @@ def run(
     tensor_split: args.TensorSplit = None,
     lora: args.Lora = None,
 ) -> None:
-    """Answer every row of the inputs.
+    """Answer every row of the inputs. The same command again resumes what was broken off.
 
     Exit codes: 0 all rows fine, 3 some rows failed, 1 the run failed, 2 a mistake in the call, 130 interrupted.
     """
     options = RunOptions(**locals())
-    from cbatch.cli.job import run_job  # loads the native library: not for --help
-
-    raise typer.Exit(run_job(options))
+    raise typer.Exit(start(options))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 
 class Fault(Exception):
     """One row can't be run. `code` is machine-readable, `message` has the value and the fix."""
@@ -15,7 +17,9 @@ class Fault(Exception):
 
 
 def show(value: Any) -> str:
-    """A JSON value in a message: scalars as JSON would have them, shortened; containers by their kind."""
+    """A value in a message: scalars as JSON would have them, shortened; all others by their kind."""
+    if isinstance(value, pa.Scalar):
+        return f"a value of type {value.type}"
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):

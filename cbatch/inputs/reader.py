@@ -1,66 +1,183 @@
-"""The stream of rows of a job: numbers them, times them and keeps their ids apart. Knows no JSON and no fields."""
+"""The stream of rows of a job: numbers them, times them and keeps their ids apart. Knows no formats and no fields."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import BinaryIO
 
+import pyarrow as pa
+
 from cbatch.clock import Clock
+from cbatch.errors import UsageError
+from cbatch.inputs.columns import carried_types, check_columns, common_types
 from cbatch.inputs.fault import Fault, show
+from cbatch.inputs.field_names import FieldNames
+from cbatch.inputs.formats import cant_read, open_source
 from cbatch.inputs.ids import TakenIds
-from cbatch.inputs.jsonl import check_writable, decode
-from cbatch.inputs.rows import carried_of, id_of, to_row
-from cbatch.inputs.sources import Line, find_sources, read_lines
+from cbatch.inputs.json_text import check_writable
+from cbatch.inputs.options import AUTO, InputOptions
+from cbatch.inputs.records import Opened, Record
+from cbatch.inputs.rows import RowMaker
+from cbatch.inputs.selection import Numbers, Selection, row_numbers
+from cbatch.inputs.sources import Source, find_sources
+from cbatch.inputs.streams import READ_ERRORS, ByteStream
+from cbatch.inputs.template import Template
+from cbatch.row_set import RowSet
 from cbatch.sampling import SamplingParams
 from cbatch.types import Row, RowFault, RowRef
 
+_ALL = InputOptions()
+
 
 def read_rows(
-    sources: Sequence[str], *, defaults: SamplingParams, clock: Clock, stdin: BinaryIO | None = None
-) -> Iterator[Row | RowFault]:
-    """One item for each line of JSONL that isn't blank, in order.
+    sources: Sequence[str],
+    *,
+    defaults: SamplingParams,
+    clock: Clock,
+    stdin: BinaryIO | ByteStream | None = None,
+    options: InputOptions = _ALL,
+    done: RowSet | None = None,
+    taken: Iterable[tuple[int, str]] = (),
+) -> RowStream:
+    """The rows of files, directories and globs, in order; `-` is standard input (`stdin`, where that is given).
 
-    Of past rows only the ids are kept: a bit for a row number, about 80 bytes for an id of another form.
+    A record is a prompt (a string), an object or table row with `prompt` or `messages`, or an OpenAI Batch line;
+    `options` can say otherwise, and which records become rows. Records are numbered before any is left out. Rows in
+    `done` are left out too; `taken` holds number and id of those among them that hold their ids, ascending.
 
-    `sources` are paths, globs, or `-` for standard input (`stdin`, where that is given). A line is a prompt (a JSON
-    string), an object with `prompt` or `messages`, or an OpenAI Batch line. Ids are unique among the `Row`s; a
-    `RowFault` keeps the id its line gives, which may be another row's.
+    Of past rows only the ids are kept. Ids are unique among the `Row`s; a `RowFault` keeps the id its record gives,
+    which may be another row's. Rows are read only as they are asked for; of CSV from a pipe the first are read at once.
 
-    Raises `InputError`: at once where a source can't be read or a glob matches nothing, later where reading breaks off.
+    Raises `InputError`: at once where a source can't be read or lacks a column that is asked for, later where reading
+    breaks off or a file isn't what it was any more; and `UsageError` for a sample of a pipe.
     """
-    reader = _Reader(defaults, clock)
-    paths = find_sources(sources)
-    return (reader.read(line) for path in paths for line in read_lines(path, stdin))
+    names = FieldNames.of(options)
+    selection = Selection(options, RowSet() if done is None else done)
+    found = find_sources(sources, None if options.format == AUTO else options.format)
+    if selection.counts_first and (piped := next((source for source in found if source.state is None), None)):
+        raise UsageError(
+            f"--sample {options.sample:g} of {piped.name}: its rows can't be counted beforehand; "
+            "give a share such as 0.1, or a file"
+        )
+    text_columns = frozenset((*names.ids, *names.contents))
+    files = [(s, open_source(s, stdin, text_columns=text_columns, where=selection.where)) for s in found]
+    check_columns(files, names, options, selection.where)
+    template = None if options.template is None else Template(options.template)
+    reader = _Reader(RowMaker(names, defaults, template), clock, taken)
+    return RowStream(files, selection, reader, names)
 
 
-@dataclass(slots=True)
+class RowStream(Iterator[Row | RowFault]):
+    """What `read_rows` gives."""
+
+    def __init__(
+        self, files: Sequence[tuple[Source, Opened]], selection: Selection, reader: _Reader, names: FieldNames
+    ) -> None:
+        self._files = files
+        self._selection = selection
+        self._reader = reader
+        self._types = common_types(files)
+        self.carried_types: Mapping[str, pa.DataType] = carried_types(self._types, names)
+        """Of the columns that rows carry, where their sources have typed columns; values may also be of other types."""
+        self._total = _sum([opened.num_rows for _, opened in files])
+        self.num_rows = None if self._total is None else selection.num_rows(self._total)
+        """Rows that it gives, where that is known without reading all."""
+        self._rows = self._read()
+
+    def __next__(self) -> Row | RowFault:
+        return next(self._rows)
+
+    def check_unchanged(self) -> None:
+        """Raises `InputError` where a file isn't the one that it was at the start."""
+        for source, _ in self._files:
+            source.check_unchanged()
+
+    def _read(self) -> Iterator[Row | RowFault]:
+        if self._selection.counts_first:
+            self._selection.count(self._matching_numbers())
+        start = 1
+        for source, opened in self._files:
+            wanted = partial(_wants, self._selection, start)
+            with _reading(source, opened), closing(opened.chunks(wanted, self._types)) as chunks:
+                for chunk in chunks:
+                    numbers = self._selection.pick(chunk, start)
+                    records = chunk.take([number - start for number in numbers])
+                    for number, record in zip(numbers, records, strict=True):
+                        yield self._reader.read(number, record)
+                    start += len(chunk)
+                    if self._selection.ended:
+                        return
+
+    def _matching_numbers(self) -> Iterator[Numbers]:
+        """Of all records that meet the condition, by a look at all files."""
+        if self._selection.where is None and self._total is not None:
+            yield from row_numbers(self._total)
+            return
+        start = 1
+        for source, opened in self._files:
+            with _reading(source, opened), closing(opened.chunks(lambda *_: True, self._types)) as chunks:
+                for chunk in chunks:
+                    yield self._selection.matching(chunk, start)
+                    start += len(chunk)
+
+
+def _wants(selection: Selection, start: int, index: int, count: int) -> bool:
+    """Of records of a file whose first is number `start`."""
+    return selection.wants(start + index, count)
+
+
+@contextmanager
+def _reading(source: Source, opened: Opened) -> Iterator[None]:
+    """Says where reading broke off, and whether the file was changed meanwhile."""
+    try:
+        yield
+    except READ_ERRORS as error:
+        source.check_unchanged()
+        raise cant_read(source, opened.reached, error) from error
+    source.check_unchanged()
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
 class _Reader:
-    defaults: SamplingParams
-    clock: Clock
-    number: int = 0
-    taken: TakenIds = field(default_factory=TakenIds)
-    """By rows that run."""
+    """Makes items of records, and knows which ids are taken by rows that run."""
 
-    def read(self, line: Line) -> Row | RowFault:
-        self.number += 1
+    def __init__(self, maker: RowMaker, clock: Clock, taken: Iterable[tuple[int, str]]) -> None:
+        self._maker = maker
+        self._clock = clock
+        self._ids = TakenIds()
+        self._last_taken = 0
+        for self._last_taken, row_id in taken:
+            self._ids.claim(row_id, self._last_taken)
+
+    def read(self, number: int, record: Record) -> Row | RowFault:
         # Each stage tells `ref` more about the row, so that a fault says as much as could be read.
-        ref = RowRef(self.number, str(self.number), line.where, self.clock.now_ns())
+        ref = RowRef(number, str(number), record.where, self._clock.now_ns())
         try:
-            value = decode(line.raw)
-            claimed = id_of(value)
+            if record.fault is not None and record.value is None:
+                raise record.fault
+            value = record.value
+            claimed = self._maker.id_of(value)
             if claimed is not None:
                 check_writable(claimed)
                 ref = replace(ref, id=claimed)
             check_writable(value)
-            ref = replace(ref, carried=carried_of(value))
-            row = to_row(ref, value, self.defaults)
-            self._claim(ref.id, given=claimed is not None)
+            ref = replace(ref, carried=self._maker.carried_of(value))
+            if record.fault is not None:
+                raise record.fault
+            row = self._maker.to_row(ref, value)
+            self._claim(ref, given=claimed is not None)
         except Fault as fault:
             return RowFault(ref, fault.code, fault.message)
         return row
 
-    def _claim(self, row_id: str, *, given: bool) -> None:
-        if not self.taken.claim(row_id, self.number):
+    def _claim(self, ref: RowRef, *, given: bool) -> None:
+        if not self._ids.claim(ref.id, max(ref.number, self._last_taken)):
             fix = "give each row its own" if given else "it is this row's number, so give the row an id of its own"
-            raise Fault("duplicate_id", f"id {show(row_id)} is taken by an earlier row: {fix}")
+            raise Fault("duplicate_id", f"id {show(ref.id)} is taken by an earlier row: {fix}")

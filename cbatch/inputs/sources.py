@@ -1,110 +1,151 @@
-"""Which files there are to read, and their lines as bytes. Knows nothing of what a line means."""
+"""Which files there are to read, and whether they are still what they were. Reads none of their content."""
 
 from __future__ import annotations
 
-import codecs
 import glob
 import os
 import stat
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import BinaryIO, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from cbatch.errors import InputError
+from cbatch.inputs.forms import EXTENSIONS, form_of
 
 STDIN = "-"
-_CHUNK = 1 << 16
-"""Bytes to read at once: what a pipe holds on Linux."""
 
 
-class Line(NamedTuple):
-    """One line that isn't blank."""
+class FileState(NamedTuple):
+    """Of a regular file: what changes when somebody writes to it, or puts another in its place."""
 
-    where: str
-    """`file:line`, 1-based, blank lines counted."""
-    raw: bytes
-    """Without its line end."""
+    size: int
+    mtime_ns: int
+    inode: int
 
 
-def find_sources(sources: Sequence[str]) -> list[str]:
-    """The readable paths that paths, globs and `-` (stdin) stand for; matches of a glob are sorted.
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One input, not opened."""
 
-    A path that exists is taken as it is, whatever characters it has. Raises `InputError`.
+    path: str
+    form: str
+    """One of `FORMS`."""
+    state: FileState | None = None
+    """None for stdin, pipes and devices, which can be read only once."""
+    document: str | None = None
+    """The id of the one prompt that the file as a whole is; None where it holds several rows."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return printable(self.path)
+
+    def check_unchanged(self) -> None:
+        """Raises `InputError` where a regular file isn't the one that it was when it was found."""
+        if self.state is None:
+            return
+        try:
+            now = _state(self.path)
+        except OSError as error:
+            raise InputError(f"{self.name} can't be read: {error.strerror}; what is finished is kept") from error
+        if now == self.state:
+            return
+        raise InputError(
+            f"{self.name} {_change(self.state, now)} while the job ran: what is finished is kept, but the rows left "
+            "can't be trusted; put the old file back to go on, or begin again with --force"
+        )
+
+
+def find_sources(sources: Sequence[str], form: str | None = None) -> list[Source]:
+    """The readable files that paths, directories, globs and `-` (stdin) stand for; files of one source are sorted.
+
+    A path that exists is taken as it is, whatever characters it has. `form` is one of `FORMS`; without it names decide,
+    and what they don't tell is JSONL. Raises `InputError`.
     """
     if not sources:
-        raise InputError("no input is given: give JSONL files, globs, or - for stdin")
+        raise InputError("no input is given: give files, directories, globs, or - for stdin")
     if sources.count(STDIN) > 1:
         raise InputError("- is given more than once: stdin can be read only once")
-    found = [path for source in sources for path in _expand(source)]
-    for path in found:
-        _check_readable(path)
+    return [found for source in sources for found in _expand(source, form)]
+
+
+def printable(path: str) -> str:
+    """The path as printable UTF-8, since file names can be any bytes."""
+    return "stdin" if path == STDIN else os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _expand(source: str, form: str | None) -> list[Source]:
+    if source == STDIN:
+        return [Source(STDIN, form or "jsonl")]
+    if os.path.isdir(source):
+        return [_found(path, form, source) for path in _files_below(source, form)]
+    if os.path.lexists(source) or not glob.has_magic(source):
+        return [_found(source, form, None)]
+    files = sorted(path for path in glob.glob(source, recursive=True) if not os.path.isdir(path))
+    if not files:
+        raise InputError(f"{printable(source)} matches no file: check the pattern")
+    return [_found(path, form, _fixed_part(source)) for path in files]
+
+
+def _found(path: str, form: str | None, folder: str | None) -> Source:
+    """`folder`: where the file was looked for, if it wasn't named itself."""
+    form = form or form_of(path) or "jsonl"
+    document = printable(os.path.relpath(path, folder or ".")) if form == "text" and folder is not None else None
+    return Source(path, form, _check_readable(path), document)
+
+
+def _files_below(folder: str, form: str | None) -> list[str]:
+    """Of one form; hidden files and those that begin with _ are what programs leave for themselves."""
+    paths = [os.path.join(at, name) for at, _, names in os.walk(folder, onerror=_refuse) for name in names]
+    named = [(path, form_of(path)) for path in paths if not _is_hidden(os.path.relpath(path, folder))]
+    forms = {found for _, found in named if found is not None and form in (None, found)}
+    if not forms:
+        wanted = ", ".join(end for end, known in EXTENSIONS.items() if form in (None, known))
+        raise InputError(f"{printable(folder)} holds no file that ends in {wanted}: give its files by a glob")
+    if len(forms) > 1:
+        raise InputError(
+            f"{printable(folder)} holds files of several forms ({', '.join(sorted(forms))}): "
+            "give one as --format, or the files by a glob"
+        )
+    return sorted(path for path, found in named if found in forms)
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith((".", "_")) for part in path.split(os.sep))
+
+
+def _refuse(error: OSError) -> None:
+    raise InputError(f"{printable(error.filename)} can't be read: {error.strerror}") from error
+
+
+def _fixed_part(pattern: str) -> str:
+    """The directory that every match of a glob lies in."""
+    while glob.has_magic(pattern):
+        pattern = os.path.dirname(pattern)
+    return pattern
+
+
+def _check_readable(path: str) -> FileState | None:
+    """Doesn't open it: to open and close a pipe would break it."""
+    try:
+        found = _state(path)
+    except OSError as error:
+        raise InputError(f"{printable(path)} can't be read: {error.strerror}") from error
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{printable(path)} can't be read: you don't have permission")
     return found
 
 
-def _expand(source: str) -> list[str]:
-    if source == STDIN or os.path.lexists(source) or not glob.has_magic(source):
-        return [source]
-    files = sorted(path for path in glob.glob(source, recursive=True) if not os.path.isdir(path))
-    if not files:
-        raise InputError(f"{_name(source)} matches no file: check the pattern")
-    return files
+def _state(path: str) -> FileState | None:
+    status = os.stat(path)
+    return FileState(status.st_size, status.st_mtime_ns, status.st_ino) if stat.S_ISREG(status.st_mode) else None
 
 
-def _check_readable(path: str) -> None:
-    """Doesn't open it: to open and close a pipe would break it."""
-    if path == STDIN:
-        return
-    try:
-        mode = os.stat(path).st_mode
-    except OSError as error:
-        raise InputError(f"{_name(path)} can't be read: {error.strerror}") from error
-    if stat.S_ISDIR(mode):
-        raise InputError(f"{_name(path)} is a directory: give its files, for example {_name(path).rstrip('/')}/*.jsonl")
-    if not os.access(path, os.R_OK):
-        raise InputError(f"{_name(path)} can't be read: you don't have permission")
-
-
-def read_lines(path: str, stdin: BinaryIO | None) -> Iterator[Line]:
-    """The lines of one source that aren't blank, without a byte order mark. Raises `InputError` where reading fails."""
-    name, number = _name(path), 0
-    try:
-        with _open(path, stdin) as stream:
-            for number, raw in enumerate(stream, 1):
-                text = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-                if text.strip():
-                    yield Line(f"{name}:{number}", text.rstrip(b"\r\n"))
-    except OSError as error:
-        reached = f"{name} can't be read past line {number}" if number else f"{name} can't be read"
-        raise InputError(f"{reached}: {error.strerror or error}") from error
-
-
-def _open(path: str, stdin: BinaryIO | None) -> AbstractContextManager[Iterable[bytes]]:
-    if path != STDIN:
-        return open(path, "rb")
-    if stdin is not None:
-        return nullcontext(stdin)
-    if sys.stdin is None:
-        raise InputError("stdin is closed: give a file instead of -")
-    return nullcontext(_lines(sys.stdin.fileno()))
-
-
-def _lines(descriptor: int) -> Iterator[bytes]:
-    """Its lines without their ends, each as soon as it is there.
-
-    Reads past `sys.stdin`: at exit the interpreter closes that, and dies where a thread still waits in a read of it.
-    """
-    begun: list[bytes] = []
-    while chunk := os.read(descriptor, _CHUNK):
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            yield b"".join((*begun, end))
-            begun.clear()
-        begun.append(rest)
-    if any(begun):
-        yield b"".join(begun)
-
-
-def _name(path: str) -> str:
-    """The path as printable UTF-8, since file names can be any bytes."""
-    return "stdin" if path == STDIN else os.fsencode(path).decode("utf-8", "backslashreplace")
+def _change(old: FileState, new: FileState | None) -> str:
+    if new is None:
+        return "was replaced by something that isn't a file"
+    if new.inode != old.inode:
+        return "was replaced by another file"
+    if new.size != old.size:
+        return f"changed from {old.size:,} to {new.size:,} bytes"
+    return "was written to"

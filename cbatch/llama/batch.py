@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from cbatch.engine.compose import num_echoed
 from cbatch.engine.runner import Work
-from cbatch.llama.echo import num_echoed
 from cbatch.llama.lib import C
 
 

@@ -8,23 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cbatch.engine.compose import num_echoed, num_outputs
 from cbatch.engine.runner import PromptLogprobs, Work
 from cbatch.engine.sequence import Sequence
 from cbatch.llama.sampling import Logits, logprobs_at
 from cbatch.llama.tokenizer import Tokenizer
 from cbatch.types import Tokens
-
-
-def num_echoed(work: Work) -> int:
-    """How many of the work's tokens, from its first on, come right before one of a prompt that is to be scored."""
-    if not work.seq.request.scores_prompt:
-        return 0
-    return max(0, min(work.length, work.seq.num_prompt - 1 - work.start))
-
-
-def num_outputs(work: Work) -> int:
-    """Rows of logits that the work takes: those tokens', then its last one's where it samples."""
-    return num_echoed(work) + work.samples
 
 
 class Echo:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cbatch.llama import lib
 
@@ -56,10 +56,29 @@ class GgufHeader:
         return max(weights, key=lambda name: weights[name], default="-")
 
 
+class GgufTensor(NamedTuple):
+    """A tensor of a GGUF file."""
+
+    name: str
+    type: str
+    """Such as `Q4_1`."""
+    shape: tuple[int, ...]
+    """Four numbers, as ggml has them: the elements of a row, then the rows."""
+    bytes: int
+    end: int
+    """Offset in the file of the first byte after it."""
+
+
 def parse_header(path: Path) -> GgufHeader:
     """The header of the GGUF file at `path`. Raises `ValueError` with the library's reason where it can't be parsed."""
     with _opened(path) as reader:
         return _header(reader, path.stat().st_size)
+
+
+def parse_tensors(path: Path) -> list[GgufTensor]:
+    """The tensors of the GGUF file at `path`. Raises `ValueError` as `parse_header` does."""
+    with _opened(path) as reader:
+        return reader.tensors()
 
 
 @contextmanager
@@ -89,17 +108,16 @@ def parse_numbers(path: Path) -> dict[str, tuple[int, ...]]:
 
 def _header(reader: _Reader, size: int) -> GgufHeader:
     architecture = reader.string("general.architecture")
-    tensors = range(reader.n_tensors)
-    types = [reader.tensor_type(i) for i in tensors]
+    tensors = reader.tensors()
     return GgufHeader(
         architecture=architecture,
         name=reader.string("general.name"),
         kind=reader.string("general.type"),
         n_tensors=len(tensors),
-        tensor_types=dict(Counter(types)),
-        weight_types=frozenset(name for i, name in zip(tensors, types, strict=True) if reader.is_matrix(i)),
+        tensor_types=dict(Counter(tensor.type for tensor in tensors)),
+        weight_types=frozenset(tensor.type for tensor in tensors if tensor.shape[1] > 1),
         bytes=size,
-        data_end=max((reader.tensor_end(i) for i in tensors), default=0),
+        data_end=max((tensor.end for tensor in tensors), default=0),
         split_no=reader.integer("split.no") or 0,
         split_count=reader.integer("split.count") or 0,
         split_tensors=reader.integer("split.tensors.count"),
@@ -139,7 +157,6 @@ class _Reader:
     def __init__(self, api: Any, handle: int) -> None:
         self._api = api
         self._handle = handle
-        self.n_tensors = int(api.gguf_get_n_tensors(handle))
         self._data_offset = int(api.gguf_get_data_offset(handle))
 
     def all_keys(self) -> list[str]:
@@ -177,18 +194,19 @@ class _Reader:
             return ()
         return tuple(int(v) for v in (item * count).from_address(self._api.gguf_get_arr_data(self._handle, index)))
 
-    def tensor_type(self, i: int) -> str:
-        name: bytes = self._api.ggml_type_name(self._api.gguf_get_tensor_type(self._handle, i))
-        return name.decode().upper()
+    def tensors(self) -> list[GgufTensor]:
+        return [self._tensor(i) for i in range(int(self._api.gguf_get_n_tensors(self._handle)))]
 
-    def is_matrix(self, i: int) -> bool:
-        return bool(self._api.gguf_get_tensor_ne(self._handle, i)[1] > 1)
-
-    def tensor_end(self, i: int) -> int:
-        """Offset in the file of the first byte after tensor `i`."""
-        offset: int = self._api.gguf_get_tensor_offset(self._handle, i)
-        size: int = self._api.gguf_get_tensor_size(self._handle, i)
-        return self._data_offset + offset + size
+    def _tensor(self, i: int) -> GgufTensor:
+        api, handle = self._api, self._handle
+        size = int(api.gguf_get_tensor_size(handle, i))
+        return GgufTensor(
+            name=api.gguf_get_tensor_name(handle, i).decode("utf-8", "replace"),
+            type=api.ggml_type_name(api.gguf_get_tensor_type(handle, i)).decode().upper(),
+            shape=tuple(api.gguf_get_tensor_ne(handle, i)[:4]),
+            bytes=size,
+            end=self._data_offset + int(api.gguf_get_tensor_offset(handle, i)) + size,
+        )
 
 
 class _InitParams(ctypes.Structure):
@@ -219,6 +237,7 @@ def _api() -> Any:
         "gguf_get_arr_data": ctypes.c_void_p,
         "gguf_get_val_data": ctypes.c_void_p,
         "gguf_get_val_str": ctypes.c_char_p,
+        "gguf_get_tensor_name": ctypes.c_char_p,
         "gguf_get_tensor_ne": ctypes.POINTER(ctypes.c_int64),
         "gguf_get_tensor_type": ctypes.c_int,
         "gguf_get_tensor_offset": ctypes.c_size_t,

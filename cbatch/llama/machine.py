@@ -124,6 +124,11 @@ def available_memory(root: Path = ROOT) -> int:
     return min([machine, *_cgroup_room(root)])
 
 
+def memory_limit(root: Path = ROOT) -> int:
+    """Bytes that this process may come to: the machine's memory, or less where a container is limited to that."""
+    return min([total_memory(), *(limit for _, limit in _cgroup_limits(root))])
+
+
 def own_memory() -> int:
     """Bytes of this process that no file backs (all that are resident, where the system doesn't tell them apart)."""
     info = psutil.Process().memory_info()
@@ -198,13 +203,20 @@ def _cpu_quota(root: Path) -> float | None:
 
 def _cgroup_room(root: Path) -> Iterator[int]:
     """Bytes left under each memory limit above this process. Page cache counts as used there, but can be dropped."""
-    for folder in _cgroup_folders(root, "memory"):
-        limit = _read(folder / "memory.max") or _read(folder / "memory.limit_in_bytes") or "max"
+    for folder, limit in _cgroup_limits(root):
         used = _read(folder / "memory.current") or _read(folder / "memory.usage_in_bytes")
-        if limit != "max" and used is not None:
+        if used is not None:
             # In v1, `inactive_file` leaves out the groups below and `total_inactive_file` counts them.
             cache = re.findall(r"^(?:total_)?inactive_file (\d+)", _read(folder / "memory.stat") or "", re.MULTILINE)
-            yield max(0, int(limit) - int(used) + max(map(int, cache), default=0))
+            yield max(0, limit - int(used) + max(map(int, cache), default=0))
+
+
+def _cgroup_limits(root: Path) -> Iterator[tuple[Path, int]]:
+    """The groups above this process that limit memory, and to how many bytes."""
+    for folder in _cgroup_folders(root, "memory"):
+        limit = _read(folder / "memory.max") or _read(folder / "memory.limit_in_bytes") or "max"
+        if limit != "max":
+            yield folder, int(limit)
 
 
 def _cgroup_folders(root: Path, controller: str) -> Iterator[Path]:

@@ -8,14 +8,14 @@ import numpy as np
 
 from cbatch.clock import Clock
 from cbatch.config import ContextConfig
+from cbatch.engine.compose import Call, compose, num_outputs
 from cbatch.engine.runner import CallTiming, Capacity, Failed, Sampled, StepPlan, StepResult, Work
 from cbatch.engine.sequence import Sequence
 from cbatch.errors import EngineError, Interrupted
 from cbatch.llama import lib
 from cbatch.llama.batch import Batch
-from cbatch.llama.compose import Call, compose
 from cbatch.llama.context import Context
-from cbatch.llama.echo import Echo, num_outputs, text_bytes
+from cbatch.llama.echo import Echo, text_bytes
 from cbatch.llama.kv_slots import KVSlots
 from cbatch.llama.memory import within_memory
 from cbatch.llama.model import Model

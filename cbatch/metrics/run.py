@@ -1,8 +1,7 @@
-"""Metrics of a run, gathered while it goes on. Keeps 32 bytes a request, for the percentiles; nothing else grows."""
+"""Metrics of a run, gathered while it goes on. Takes 6 MB at most, however many requests there are."""
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -10,6 +9,7 @@ from dataclasses import dataclass, fields
 from cbatch.metrics.kv_table import KVTable, KVTotals
 from cbatch.metrics.percentiles import Distribution
 from cbatch.metrics.request import COMPLETED, RequestMetrics, is_completed, samples_of
+from cbatch.metrics.sketch import Sketch
 from cbatch.metrics.steps import StepTotals, per_second
 from cbatch.types import EngineView, FinishReason, RequestOutput, RowFault, RowRef, StepRecord
 
@@ -85,7 +85,8 @@ class RunSummary:
     kv_memory: KVTable
     """What the run held, and what other ways of giving out KV cells would have."""
     latencies: Mapping[str, Distribution]
-    """Of completed requests: `queue_ns`, `ttft_ns`, `tpot_ns` (those with two tokens or more), `e2e_ns`."""
+    """Of completed requests: `queue_ns`, `ttft_ns`, `tpot_ns` (those with two tokens or more), `e2e_ns`.
+    Percentiles of up to 100,000 requests are exact; of more, they are within 0.05 % (`cbatch.metrics.sketch`)."""
 
     def to_dict(self) -> dict[str, object]:
         """JSON-ready, with units in the names."""
@@ -108,7 +109,7 @@ class RunAccumulator:
         self._last_finish_ns = 0
         self._steps = StepTotals()
         self._kv = KVTotals()
-        self._latencies = {name: array("d") for name in LATENCIES}
+        self._latencies = {name: Sketch() for name in LATENCIES}
 
     def step(self, record: StepRecord, view: Callable[[], EngineView]) -> None:  # noqa: ARG002 (Observer)
         self._steps.add(record)
@@ -137,7 +138,7 @@ class RunAccumulator:
         for name, values in self._latencies.items():
             value = getattr(metrics, name)
             if value is not None:
-                values.append(value)
+                values.add(value)
 
     def summary(self) -> RunSummary:
         """The run so far."""
@@ -177,5 +178,5 @@ class RunAccumulator:
             preemptions=steps.preempted,
             moves=steps.moved,
             kv_memory=self._kv.table(self._bytes_per_token),
-            latencies={name: Distribution.of(values) for name, values in self._latencies.items()},
+            latencies={name: values.distribution() for name, values in self._latencies.items()},
         )

@@ -1,7 +1,11 @@
-"""The output directory before a run: made, or emptied of cbatch's own files. Never touches anything else."""
+"""The output directory: what is called how in it, and how it is made ready for a run. Knows no formats.
+
+It is emptied of cbatch's own files, or set aside as a whole; nothing else is ever touched.
+"""
 
 from __future__ import annotations
 
+import os
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -9,10 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cbatch.errors import OutputError
-from cbatch.outputs.files import temporary
+from cbatch.outputs.files import remove_folder, temporary
 
 RESULTS_FOLDER = "results"
 RESULTS_JSONL = "results.jsonl"
+RESULTS_CSV = "results.csv"
+JOURNAL = "journal"
+"""The folder of what a run has finished and not yet brought into its tables."""
 REQUESTS = "requests.parquet"
 STEPS = "steps.parquet"
 RUN_JSON = "run.json"
@@ -20,14 +27,20 @@ SWEEP = "sweep.parquet"
 COMPARE_JSON = "compare.json"
 PRESET_JSON = "preset.json"
 
-_PART = f"part-{'[0-9]' * 5}.parquet"
+_NUMBER = "[0-9]" * 5
+_PART = f"part-{_NUMBER}.parquet"
+_RESULTS = {"parquet": RESULTS_FOLDER, "jsonl": RESULTS_JSONL, "csv": RESULTS_CSV}
 
 
-def output_paths(directory: Path, output_format: str) -> dict[str, Path]:
-    """What a run leaves in `directory`, by what it is."""
-    results = RESULTS_FOLDER if output_format == "parquet" else RESULTS_JSONL
-    names = {"results": results, "requests": REQUESTS, "steps": STEPS, "run": RUN_JSON}
-    return {what: directory / name for what, name in names.items()}
+def output_paths(directory: Path, output_format: str, target: Path | None = None) -> dict[str, Path]:
+    """What a complete run leaves, by what it is. `target` is the one file that its results go to, if they do."""
+    results = directory / _RESULTS[output_format] if target is None else target
+    return {
+        "results": results,
+        "requests": directory / REQUESTS,
+        "steps": directory / STEPS,
+        "run": directory / RUN_JSON,
+    }
 
 
 def part_path(directory: Path, number: int) -> Path:
@@ -75,20 +88,53 @@ def _usable(path: Path) -> Iterator[None]:
         ) from error
 
 
+def owns(directory: Path) -> bool:
+    """Whether a run of cbatch has begun in the directory."""
+    return any((directory / name).exists() for name in (RUN_JSON, JOURNAL, REQUESTS))
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a directory or a file to the first of `path.1`, `path.2`, ... that is free, which is returned.
+
+    Raises `OutputError` where the system refuses.
+    """
+    number = 1
+    while os.path.lexists(free := path.with_name(f"{path.name}.{number}")):
+        number += 1
+    try:
+        os.rename(path, free)
+    except OSError as error:
+        raise OutputError(
+            f"{path} can't be renamed to {free}: {error.strerror or error}; rename it yourself"
+        ) from error
+    return free
+
+
+def remove_temporaries(directory: Path) -> None:
+    """Unlink what was half written when a run broke off. Raises `OSError`."""
+    for own in list(_own_files(directory)):
+        if own.name.startswith("."):
+            own.unlink()
+
+
 def _clear(path: Path) -> None:
     for own in list(_own_files(path)):
         own.unlink()
-    results = path / RESULTS_FOLDER
-    if results.is_dir() and not any(results.iterdir()):
-        results.rmdir()
+    for folder in (RESULTS_FOLDER, JOURNAL):
+        remove_folder(path / folder)
 
 
 def _own_files(path: Path) -> Iterator[Path]:
     """Files that cbatch wrote in `path`, finished or not."""
-    results = path / RESULTS_FOLDER
-    yield from results.glob(_PART)
-    yield from results.glob(f".{_PART}.tmp")
-    for name in (RESULTS_JSONL, REQUESTS, STEPS, RUN_JSON, SWEEP, COMPARE_JSON, PRESET_JSON):
+    for folder, pattern in (
+        (RESULTS_FOLDER, _PART),
+        (JOURNAL, f"*-{_NUMBER}.parquet"),
+        (JOURNAL, f"{_NUMBER}.wal"),
+        (JOURNAL, "swap.json"),
+    ):
+        yield from (path / folder).glob(pattern)
+        yield from (path / folder).glob(f".{pattern}.tmp")
+    for name in (RESULTS_JSONL, RESULTS_CSV, REQUESTS, STEPS, RUN_JSON, SWEEP, COMPARE_JSON, PRESET_JSON):
         for own in (path / name, temporary(path / name)):
             if own.exists() or own.is_symlink():
                 yield own

@@ -9,65 +9,48 @@ to its `body` as `prompt_logprobs`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from cbatch.outputs.carried import to_json
+import pyarrow as pa
+
+from cbatch.outputs import schema
+from cbatch.outputs.arrow import batch
 from cbatch.outputs.choices import choices, prompt_places
-from cbatch.outputs.directory import RESULTS_JSONL
-from cbatch.outputs.files import WriteError, publish, temporary, writing
+from cbatch.outputs.json_text import to_json
 from cbatch.outputs.results import Result
 from cbatch.types import RowRef
 
 
-class JsonlResults:
-    """`results.jsonl`. Each line is handed to the system as it is added, so nothing waits in memory.
+class JsonLines:
+    """Renders results as lines. `is_chat` tells rows answered as a chat from raw completions; `token_bytes` is what a
+    token prints.
 
-    `is_chat` tells rows answered as a chat from raw completions; `token_bytes` is what a token prints. Half a surrogate
-    pair, as Python gives it for a byte of a file name that isn't UTF-8, is written as JSON's escape for it.
+    Half a surrogate pair, as Python gives it for a byte of a file name that isn't UTF-8, is written as JSON's escape.
     """
 
-    def __init__(
-        self, directory: Path, model: str, is_chat: Callable[[RowRef], bool], token_bytes: Callable[[int], bytes]
-    ) -> None:
-        self._path = directory / RESULTS_JSONL
+    def __init__(self, model: str, is_chat: Callable[[RowRef], bool], token_bytes: Callable[[int], bytes]) -> None:
         self._model = model
         self._is_chat = is_chat
         self._token_bytes = token_bytes
-        self._size = 0
-        with writing(self._path):
-            self._file = temporary(self._path).open("wb", buffering=0)
 
-    def add(self, result: Result) -> None:
-        """Take a result. Raises `WriteError`."""
-        if self._file.closed:
-            raise WriteError(f"{self._path} is closed and takes no more rows")
-        line = to_json(self._line(result)).encode("utf-8", "backslashreplace") + b"\n"
-        rest = memoryview(line)
-        with writing(self._path):
-            while rest:
-                rest = rest[self._file.write(rest) :]
-        self._size += len(line)
+    def batch(self, results: Sequence[Result]) -> pa.RecordBatch:
+        """Rows of the table `schema.LINES`."""
+        refs = [result.ref for result in results]
+        columns = [
+            [ref.number for ref in refs],
+            [ref.id for ref in refs],
+            [result.finish_reason.value for result in results],
+            [result.error_code for result in results],
+            [self.line(result) for result in results],
+        ]
+        return batch(schema.LINES, columns)
 
-    def keep(self) -> None:
-        """Nothing is to be done: each line is with the system already."""
+    def line(self, result: Result) -> bytes:
+        """A result's line, without its end."""
+        return to_json(self._record(result)).encode("utf-8", "backslashreplace")
 
-    def close(self) -> None:
-        """Complete the file and give it its name. Calling it again does nothing."""
-        if self._file.closed:
-            return
-        with writing(self._path):
-            self._file.truncate(self._size)  # half a line, where the disk was full
-            self._file.close()
-            publish(self._path)
-
-    def discard(self) -> None:
-        """Drop the file, unless it is complete."""
-        self._file.close()
-        temporary(self._path).unlink(missing_ok=True)
-
-    def _line(self, result: Result) -> dict[str, Any]:
+    def _record(self, result: Result) -> dict[str, Any]:
         row, failed = result.ref.number, result.error_code is not None
         line: dict[str, Any] = {
             "id": f"batch_req_{row}",

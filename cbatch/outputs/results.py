@@ -1,27 +1,19 @@
-"""A row's result, and the Parquet parts that hold them. Knows nothing of timing."""
+"""A row's result, and its line in the results' table. Knows nothing of timing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from cbatch.clock import Clock
+import pyarrow as pa
+
 from cbatch.metrics.request import samples_of
 from cbatch.outputs import schema
-from cbatch.outputs.arrow import list_cell
-from cbatch.outputs.carried import cells, plan_columns
-from cbatch.outputs.directory import RESULTS_FOLDER, part_path
-from cbatch.outputs.files import writing
+from cbatch.outputs.arrow import batch, list_cell
+from cbatch.outputs.carried import Column, cells
 from cbatch.outputs.logprobs import mean, places
-from cbatch.outputs.parquet import ParquetTable
 from cbatch.types import FinishReason, RequestOutput, RowFault, RowRef
-
-PART_ROWS = 5_000
-PART_NS = 300_000_000_000
-"""What a part may lose where the process is killed or the disk is full: so many rows, or the rows of so long."""
-GROUP_ROWS = 1_000
 
 GENERATION_FAILED = "generation_failed"
 CANCELLED = "cancelled"
@@ -71,53 +63,10 @@ def _placed(ref: RowRef, message: str) -> str:
     return f"{ref.where}: {message}".encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-class ParquetResults:
-    """`results/part-*.parquet`; the types of carried fields come from a sample of the rows."""
-
-    def __init__(self, directory: Path, sample: Sequence[RowRef], clock: Clock) -> None:
-        self._directory = directory
-        self._clock = clock
-        self._columns = plan_columns(sample)
-        self._schema = schema.results(self._columns)
-        self._parts = 0
-        self._begun_ns = 0
-        """When the open part got its first row."""
-        folder = directory / RESULTS_FOLDER
-        with writing(folder):
-            folder.mkdir(exist_ok=True)
-        self._part: ParquetTable | None = self._next_part()
-
-    def add(self, result: Result) -> None:
-        """Take a result. Raises `WriteError`; after that, whatever is added."""
-        if self._part is None:
-            self._part = self._next_part()
-        if self._part.rows == 0:
-            self._begun_ns = self._clock.now_ns()
-        self._part.add({**_cells(result), **cells(self._columns, result.ref.carried)})
-        self.keep()
-
-    def keep(self) -> None:
-        """Complete the open part if it is due; to be called often. Raises `WriteError`."""
-        if self._part is None or self._part.rows == 0:
-            return
-        if self._part.rows == PART_ROWS or self._clock.now_ns() - self._begun_ns >= PART_NS:
-            self._part.close()
-            self._part = None
-
-    def close(self) -> None:
-        """Complete the last part; an empty run has one, without rows. Calling it again does nothing."""
-        if self._part is not None:
-            self._part.close()
-
-    def discard(self) -> None:
-        """Drop the open part."""
-        if self._part is not None:
-            self._part.discard()
-
-    def _next_part(self) -> ParquetTable:
-        part = ParquetTable(part_path(self._directory, self._parts), self._schema, GROUP_ROWS)
-        self._parts += 1
-        return part
+def results_batch(results: Sequence[Result], columns: Sequence[Column], results_schema: pa.Schema) -> pa.RecordBatch:
+    """Rows of the results' table; `columns` are those of the carried fields."""
+    rows = [{**_cells(result), **cells(columns, result.ref.carried)} for result in results]
+    return batch(results_schema, [[row.get(name) for row in rows] for name in results_schema.names])
 
 
 def _cells(result: Result) -> dict[str, Any]:

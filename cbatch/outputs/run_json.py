@@ -1,4 +1,4 @@
-"""`run.json`: what ran, on what, with which parameters, and its totals. Knows how to write it, not what is in it."""
+"""`run.json`: what ran, on what, with which parameters, and its totals. Knows no more of it than JSON."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import cbatch
+from cbatch.errors import OutputError
 from cbatch.outputs.directory import RUN_JSON
 from cbatch.outputs.files import publish, temporary, writing
 
@@ -30,6 +31,28 @@ def write_run_json(directory: Path, record: Mapping[str, Any]) -> Path:
         temporary(path).write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
         publish(path)
     return path
+
+
+def read_run_json(directory: Path) -> dict[str, Any] | None:
+    """The record in the directory, None where there is none. Raises `OutputError` where it can't be read."""
+    path = directory / RUN_JSON
+    try:
+        record = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise OutputError(f"{path} can't be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, str(error)) from error
+    if not isinstance(record, dict):
+        raise _damaged(path, f"it holds {type(record).__name__}, not an object")
+    return record
+
+
+def _damaged(path: Path, reason: str) -> OutputError:
+    return OutputError(
+        f"{path} is damaged: {reason}. Put back a good copy, or begin anew: give another directory, or --force"
+    )
 
 
 def environment() -> dict[str, Any]:

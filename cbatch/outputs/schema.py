@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from cbatch.outputs.carried import Column
 
+_FIELD, _KIND = b"field", b"kind"
+
 _ARROW: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
     "int64": pa.int64(),
@@ -75,7 +77,7 @@ def results(columns: Sequence[Column]) -> pa.Schema:
         [
             _required("row", pa.int64(), "1-based, counted over all inputs"),
             _required("id", pa.string(), "`custom_id` or `id` of the row, else its number"),
-            *(_optional(c.name, _ARROW[c.kind], _describe(c)) for c in columns),
+            *(_carried(column) for column in columns),
             _optional("prompt_tokens", pa.int64(), "as it was run; null where the row was never tokenised"),
             _optional("truncated_tokens", pa.int64(), "taken out of the prompt, which the context couldn't hold"),
             _optional("output_text", pa.string(), "of a failed or cancelled row, what was generated until then"),
@@ -92,9 +94,36 @@ def results(columns: Sequence[Column]) -> pa.Schema:
     )
 
 
-def _describe(column: Column) -> str:
+def carried_columns(results_schema: pa.Schema) -> tuple[Column, ...]:
+    """The carried fields' columns in a schema that `results` made."""
+    carried = [field for field in results_schema if _FIELD in (field.metadata or {})]
+    return tuple(
+        Column(
+            field.metadata[_FIELD].decode(),
+            field.name,
+            kind := field.metadata[_KIND].decode(),
+            field.type if kind == "arrow" else None,
+        )
+        for field in carried
+    )
+
+
+def _carried(column: Column) -> pa.Field[Any]:
     form = ", as JSON text" if column.kind == "json" else ""
-    return f"the input's field {column.field!r}{form}"
+    told = {"description": f"the input's field {column.field!r}{form}", _FIELD: column.field, _KIND: column.kind}
+    return pa.field(column.name, column.type or _ARROW[column.kind], metadata=told)
+
+
+LINES = pa.schema(
+    [
+        _required("row", pa.int64(), "1-based, counted over all inputs"),
+        _required("id", pa.string(), "`custom_id` or `id` of the row, else its number"),
+        _required("finish_reason", pa.string(), "stop, length, error or cancelled"),
+        _optional("error_code", pa.string(), "null where the row is fine"),
+        _required("line", pa.binary(), "the row's line of results.jsonl, without its end"),
+    ]
+)
+"""Of results that are lines of JSON, until they are in their file."""
 
 
 _ATTRIBUTION = pa.struct(

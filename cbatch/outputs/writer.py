@@ -1,47 +1,49 @@
-"""All tables of a run, written while it goes on. Knows no engine; it hears of the run as an `Observer`."""
+"""All tables of a run, made durable while it goes on. Knows no engine; it hears of the run as an `Observer`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, fields
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+
+import pyarrow as pa
 
 from cbatch.clock import Clock
 from cbatch.errors import UsageError
-from cbatch.metrics import Attribution, RequestMetrics
-from cbatch.metrics.request import samples_of
 from cbatch.outputs import schema
-from cbatch.outputs.directory import REQUESTS, STEPS
-from cbatch.outputs.files import WriteError
-from cbatch.outputs.jsonl import JsonlResults
-from cbatch.outputs.parquet import ParquetTable
-from cbatch.outputs.results import ParquetResults, Result
+from cbatch.outputs.carried import plan_columns
+from cbatch.outputs.files import remove_folder, writing
+from cbatch.outputs.final import write_final, write_unfinished
+from cbatch.outputs.history import write_history
+from cbatch.outputs.journal.committer import Committer
+from cbatch.outputs.journal.journal import Journal
+from cbatch.outputs.journal.layout import Layout
+from cbatch.outputs.jsonl import JsonLines
+from cbatch.outputs.merge import ORDERS
+from cbatch.outputs.results import Result, results_batch
+from cbatch.outputs.stored import Stored
+from cbatch.outputs.timings import requests_batch, step_line, steps_batch
 from cbatch.types import EngineView, RequestOutput, RowFault, RowRef, StepRecord
 
-REQUESTS_GROUP_ROWS = 1_000
-STEPS_GROUP_ROWS = 10_000
-OUTPUT_FORMATS = ("parquet", "jsonl")
-_STEP_FIELDS = tuple(f.name for f in fields(StepRecord) if f.name != "call_log")
+OUTPUT_FORMATS = ("parquet", "jsonl", "csv")
+
+_Ended = tuple[RowRef, RequestOutput] | RowFault
 
 
-class _Results(Protocol):
-    def add(self, result: Result) -> None: ...
-
-    def keep(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def discard(self) -> None: ...
+def _check_choice(option: str, given: str, choices: Sequence[str]) -> None:
+    if given not in choices:
+        raise UsageError(f"{option} is {given!r}: give {', '.join(choices[:-1])} or {choices[-1]}")
 
 
 class RunWriter:
-    """Writes results, `requests.parquet` and `steps.parquet` into a directory that `prepare_directory` made.
+    """Writes results, `requests.parquet` and `steps.parquet` into a directory; what is finished is durable in a second.
 
-    Close it, whatever happened: what was finished is then readable under its final names. `sample` is the look-ahead
-    that decides the types of carried fields; `model`, `is_chat` and `token_bytes` (what a token prints) are for JSONL
-    only. Raises `WriteError` where the disk refuses, `UsageError` for an unknown format.
+    Call `complete` when every row is done, and `close` whatever happened: what was finished is then readable. `sample`
+    is the look-ahead that decides the types of carried fields, but for those that a typed source gives
+    (`carried_types`) and those that `stored`, which earlier sessions left, has decided; `model`, `is_chat` and
+    `token_bytes` (what a token prints) are for JSONL only. `target` is the one file for complete results.
+
+    Raises `WriteError` where the disk refuses, in whatever is called next; then only closing is left to do, and
+    `open_stored` finds what was committed. Raises `UsageError` for an unknown format or order.
     """
 
     def __init__(
@@ -54,71 +56,92 @@ class RunWriter:
         clock: Clock,
         token_bytes: Callable[[int], bytes],
         is_chat: Callable[[RowRef], bool] = lambda _: True,
+        carried_types: Mapping[str, pa.DataType] | None = None,
+        order: str = "input",
+        target: Path | None = None,
+        stored: Stored | None = None,
     ) -> None:
-        if output_format not in OUTPUT_FORMATS:
-            raise UsageError(f"output-format is {output_format!r}: give {' or '.join(OUTPUT_FORMATS)}")
-        with ExitStack() as undo:
-            self._results: _Results = (
-                ParquetResults(directory, sample, clock)
-                if output_format == "parquet"
-                else JsonlResults(directory, model, is_chat, token_bytes)
-            )
-            undo.callback(self._results.discard)
-            self._requests = ParquetTable(directory / REQUESTS, schema.REQUESTS, REQUESTS_GROUP_ROWS)
-            undo.callback(self._requests.discard)
-            self._steps = ParquetTable(directory / STEPS, schema.STEPS, STEPS_GROUP_ROWS)
-            undo.pop_all()
+        _check_choice("output-format", output_format, OUTPUT_FORMATS)
+        _check_choice("order", order, ORDERS)
+        self._layout = Layout(directory, output_format, target)
+        self._stored = stored or Stored(self._layout)
+        self._order = order
+        columns = self._stored.columns
+        self._columns = plan_columns(sample, carried_types) if columns is None else columns
+        self._lines = JsonLines(model, is_chat, token_bytes) if output_format == "jsonl" else None
+        self._schema = schema.LINES if output_format == "jsonl" else schema.results(self._columns)
+        schemas = {"results": self._schema, "requests": schema.REQUESTS, "steps": schema.STEPS}
+        self._journal = Journal(self._layout, schemas, clock, self._stored.next_segment)
+        self._committer = Committer(self._commit)
+        self._closed = False
+        self._num_results: int | None = None
+        """Once the run is complete."""
 
     def step(self, record: StepRecord, view: Callable[[], EngineView]) -> None:  # noqa: ARG002 (Observer)
-        row = {name: getattr(record, name) for name in _STEP_FIELDS}
-        row["llama_ns"] = record.llama_ns
-        self._steps.add(row)
-        self._results.keep()
+        self._committer.add_step(step_line(record))
 
     def finished(self, ref: RowRef, output: RequestOutput) -> None:
-        self._results.add(Result.of_output(ref, output))
-        for sample in samples_of(output):
-            self._requests.add(_request_row(ref, sample))
+        self._committer.add_row((ref, output))
 
     def fault(self, fault: RowFault) -> None:
-        self._results.add(Result.of_fault(fault))
+        self._committer.add_row(fault)
+
+    def complete(self) -> None:
+        """Bring the results into their final form: every row of the run has one."""
+        self._end()
+        if not self._stands:
+            self._num_results = write_final(self._layout, self._schema, self._stored.base, self._order)
 
     def close(self) -> None:
-        """Complete every file that can be; then raise the first `WriteError`. Calling it again does nothing."""
-        failures = []
-        for table in (self._results, self._requests, self._steps):
-            try:
-                table.close()
-            except WriteError as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
+        """Make readable what was finished. Calling it again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._end()
+        if self._committer.error is not None or self._stands:
+            return
+        if self._num_results is None:
+            write_unfinished(self._layout, self._schema, self._stored.base, self._order)
+        write_history(self._layout, "requests", schema.REQUESTS, self._num_results)
+        write_history(self._layout, "steps", schema.STEPS, self._num_results)
+        with writing(self._layout.journal):
+            remove_folder(self._layout.journal)
+
+    @property
+    def _stands(self) -> bool:
+        """Whether the final form of an earlier session is still what there is to say."""
+        return self._stored.complete and self._journal.number == self._stored.next_segment
+
+    def _end(self) -> None:
+        """Bring everything into pieces. After a failure, what was committed stays in the journal."""
+        try:
+            self._committer.close()
+        finally:
+            if self._committer.error is not None:
+                self._journal.close()
+        self._journal.roll()
+
+    def _commit(self, rows: Sequence[_Ended], steps: Sequence[tuple[int, ...]]) -> None:
+        """On the committer's thread."""
+        results = [Result.of_fault(row) if isinstance(row, RowFault) else Result.of_output(*row) for row in rows]
+        requests = [(result.ref, sample) for result in results for sample in result.samples]
+        batches = {}
+        if results:
+            batches["results"] = self._results_batch(results)
+        if requests:
+            batches["requests"] = requests_batch(requests)
+        if steps:
+            batches["steps"] = steps_batch(steps)
+        self._journal.commit(batches)
+        self._journal.keep()
+
+    def _results_batch(self, results: Sequence[Result]) -> pa.RecordBatch:
+        if self._lines is not None:
+            return self._lines.batch(results)
+        return results_batch(results, self._columns, self._schema)
 
     def __enter__(self) -> RunWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _request_row(ref: RowRef, output: RequestOutput) -> dict[str, Any]:
-    return {
-        "row": ref.number,
-        "id": ref.id,
-        "sample": output.sample,
-        "arrival_ns": output.request.arrival_ns,
-        "enqueued_ns": output.enqueued_ns,
-        "admitted_ns": output.admitted_ns,
-        "first_token_ns": output.first_token_ns,
-        "token_ns": output.token_ns,
-        "finished_ns": output.finished_ns,
-        "prompt_tokens": int(output.request.prompt.size),
-        "cached_tokens": output.cached_tokens,
-        "output_tokens": int(output.token_ids.size),
-        "finish_reason": output.finish_reason.value,
-        "slot": output.slot,
-        "priority": output.request.priority,
-        "preemptions": output.preemptions,
-        **asdict(RequestMetrics.of(output)),
-        "attribution": Attribution.of(output)._asdict(),
-    }

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from cbatch.cli import parts
-from cbatch.cli.options import OutputFormat, RunOptions, Summary
+from cbatch.cli.options import OutputFormat, Summary
+from cbatch.cli.run_options import RunOptions
 from cbatch.cli.sizing import cells_needed, cells_wanted, slots_wanted
 from cbatch.errors import UsageError
 from cbatch.llama import memory

@@ -23,7 +23,7 @@ def start(tmp_path: Path, model: Path, max_tokens: int) -> subprocess.Popen[str]
         text=True,
     )
     deadline = time.monotonic() + 60
-    while not list((tmp_path / "out").glob(".steps*")) and time.monotonic() < deadline:
+    while not list((tmp_path / "out").glob("journal/*.wal")) and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.7)
     return process

@@ -146,10 +146,7 @@ class EndlessLines:
     def __init__(self) -> None:
         self.given = 0
 
-    def __iter__(self) -> EndlessLines:
-        return self
-
-    def __next__(self) -> bytes:
+    def read1(self, size: int = -1) -> bytes:
         self.given += 1
         return b'"Hi"\n'
 
@@ -159,7 +156,7 @@ def test_rows_are_read_only_as_they_are_asked_for() -> None:
     rows = read_rows(["-"], defaults=SamplingParams(), clock=VirtualClock(), stdin=cast(BinaryIO, stream))
     assert stream.given == 0
     assert len(list(islice(rows, 100))) == 100
-    assert stream.given == 100
+    assert stream.given <= 101
 
 
 @given(st.lists(st.none() | st.integers(0, 8) | st.sampled_from(["x", "01", 10**9]), max_size=10))

@@ -1,46 +1,86 @@
 from __future__ import annotations
 
-import io
 import os
-import subprocess
-import sys
-import tempfile
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from cbatch.clock import VirtualClock
 from cbatch.errors import InputError
-from cbatch.inputs import read_rows, sources
-from cbatch.inputs.sources import find_sources, read_lines
-from cbatch.sampling import SamplingParams
+from cbatch.inputs.sources import Source, find_sources
+from tests.inputs.reading import broken_off, good, open_rows, read_files
 
 
 def write(folder: Path, *names: str) -> list[str]:
     for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text('"Hi"\n')
     return [str(folder / name) for name in names]
+
+
+def paths(found: list[Source]) -> list[str]:
+    return [source.path for source in found]
 
 
 def test_a_glob_stands_for_its_sorted_files_where_it_is_given(tmp_path: Path) -> None:
     b, a, other = write(tmp_path, "b.jsonl", "a.jsonl", "other.txt")
     (tmp_path / "folder.jsonl").mkdir()
-    assert find_sources([other, f"{tmp_path}/*.jsonl"]) == [other, a, b]
+    assert paths(find_sources([other, f"{tmp_path}/*.jsonl"])) == [other, a, b]
 
 
 def test_two_stars_search_subfolders(tmp_path: Path) -> None:
-    (tmp_path / "x" / "y").mkdir(parents=True)
-    (deep,) = write(tmp_path / "x" / "y", "a.jsonl")
-    assert find_sources([f"{tmp_path}/**/*.jsonl"]) == [deep]
+    (deep,) = write(tmp_path, "x/y/a.jsonl")
+    assert paths(find_sources([f"{tmp_path}/**/*.jsonl"])) == [deep]
 
 
 def test_an_existing_path_with_glob_characters_is_itself(tmp_path: Path) -> None:
     literal, _ = write(tmp_path, "part[1].jsonl", "part1.jsonl")
-    assert find_sources([literal]) == [literal]
+    assert paths(find_sources([literal])) == [literal]
+
+
+def test_a_directory_stands_for_its_files_but_not_for_hidden_ones(tmp_path: Path) -> None:
+    b, a, *_ = write(
+        tmp_path, "x/b.jsonl.gz", "a.jsonl", "_SUCCESS", ".a.jsonl", "_tmp/c.jsonl", "notes", "a.jsonl.crc"
+    )
+    assert paths(find_sources([str(tmp_path)])) == [a, b]
+
+
+def test_a_directory_of_several_forms_needs_to_be_told_which(tmp_path: Path) -> None:
+    data, _ = write(tmp_path, "data.jsonl", "README.md")
+    with pytest.raises(InputError, match=r"several forms \(jsonl, text\): give one as --format"):
+        find_sources([str(tmp_path)])
+    assert paths(find_sources([str(tmp_path)], "jsonl")) == [data]
+    with pytest.raises(InputError, match=r"holds no file that ends in \.parquet: give its files by a glob"):
+        find_sources([str(tmp_path)], "parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("a.jsonl", "jsonl"),
+        ("a.NDJSON.GZ", "jsonl"),
+        ("a.json", "json"),
+        ("a.csv.zst", "csv"),
+        ("a.tsv", "tsv"),
+        ("a.parquet", "parquet"),
+        ("a.feather", "arrow"),
+        ("a.md", "text"),
+        ("a.txt.xz", "text"),
+        ("a.gz", "jsonl"),
+        ("prompts", "jsonl"),
+    ],
+)
+def test_the_name_tells_the_form(tmp_path: Path, name: str, form: str) -> None:
+    (path,) = write(tmp_path, name)
+    assert [source.form for source in find_sources([path])] == [form]
+    assert [source.form for source in find_sources([path], "csv")] == ["csv"]
+
+
+def test_text_files_that_were_looked_for_are_a_prompt_each(tmp_path: Path) -> None:
+    a, b = write(tmp_path, "a.txt", "x/b.txt")
+    assert [source.document for source in find_sources([str(tmp_path)])] == ["a.txt", "x/b.txt"]
+    assert [source.document for source in find_sources([f"{tmp_path}/*/*.txt"])] == ["x/b.txt"]
+    assert [source.document for source in find_sources([a, b])] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -48,15 +88,15 @@ def test_an_existing_path_with_glob_characters_is_itself(tmp_path: Path) -> None
     [
         ("missing.jsonl", r"missing\.jsonl can't be read: No such file"),
         ("*.missing", r"\*\.missing matches no file"),
-        ("folder", r"folder is a directory: give its files, for example .*folder/\*\.jsonl"),
+        ("folder", r"folder holds no file that ends in \.jsonl, \.ndjson, .*: give its files by a glob"),
         ("a.jsonl/b", r"a\.jsonl/b can't be read: Not a directory"),
     ],
 )
 def test_what_cant_be_read_is_said_before_the_first_row(tmp_path: Path, source: str, message: str) -> None:
-    (good,) = write(tmp_path, "a.jsonl")
+    (file,) = write(tmp_path, "a.jsonl")
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match=message):
-        read_rows([good, str(tmp_path / source)], defaults=SamplingParams(), clock=VirtualClock())
+        open_rows(file, tmp_path / source)
 
 
 def test_a_file_without_permission_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,24 +113,13 @@ def test_no_source_and_two_stdins_are_refused() -> None:
         find_sources(["-", "-"])
 
 
-def test_lines_lose_their_ends_and_blank_lines_are_only_counted() -> None:
-    lines = read_lines("-", io.BytesIO(b'\n"a"\r\n \t\r\n"b"'))
-    assert list(lines) == [("stdin:2", b'"a"'), ("stdin:4", b'"b"')]
-
-
-def test_a_byte_order_mark_is_dropped_at_the_start_of_each_file_only(tmp_path: Path) -> None:
-    path = tmp_path / "bom.jsonl"
-    path.write_bytes(b'\xef\xbb\xbf"a"\n\xef\xbb\xbf"b"\n')
-    assert [line.raw for line in read_lines(str(path), None)] == [b'"a"', b'\xef\xbb\xbf"b"']
-
-
 def test_a_pipe_is_read_without_being_opened_twice(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    paths = find_sources([str(pipe)])
+    rows = open_rows(pipe)
     writer = threading.Thread(target=lambda: pipe.write_bytes(b'"a"\n'))
     writer.start()
-    assert [line.raw for line in read_lines(paths[0], None)] == [b'"a"']
+    assert [row.content for row in good(list(rows))] == ["a"]
     writer.join()
 
 
@@ -101,88 +130,43 @@ def test_a_file_name_that_isnt_utf8_is_shown_escaped(tmp_path: Path) -> None:
             file.write(b'"a"\n')
     except OSError:
         pytest.skip("this file system takes UTF-8 names only")
-    (line,) = read_lines(os.fsdecode(path), None)
-    assert line.where.endswith("caf\\xe9.jsonl:1")
-
-
-class FailingDisk(io.RawIOBase):
-    """Two lines, then an error."""
-
-    def __init__(self) -> None:
-        self._lines = iter([b'"a"\n', b'"b"\n'])
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        line = next(self._lines, None)
-        if line is None:
-            raise OSError(5, "Input/output error")
-        buffer[: len(line)] = line
-        return len(line)
-
-
-def test_a_read_error_names_the_line_reached() -> None:
-    stdin = io.BufferedReader(FailingDisk())
-    rows = read_rows(["-"], defaults=SamplingParams(), clock=VirtualClock(), stdin=stdin)
-    assert [next(rows).ref.where, next(rows).ref.where] == ["stdin:1", "stdin:2"]
-    with pytest.raises(InputError, match="stdin can't be read past line 2: Input/output error"):
-        next(rows)
+    (item,) = read_files(os.fsdecode(path))
+    assert item.ref.where.endswith("caf\\xe9.jsonl:1")
 
 
 def test_a_file_that_vanishes_before_its_turn_is_an_input_error(tmp_path: Path) -> None:
     first, second = write(tmp_path, "a.jsonl", "b.jsonl")
-    rows = read_rows([first, second], defaults=SamplingParams(), clock=VirtualClock())
-    next(rows)
+    rows = open_rows(first, second)
     Path(second).unlink()
-    with pytest.raises(InputError, match=r"b\.jsonl can't be read: No such file"):
+    items, message = broken_off(rows)
+    assert len(items) == 1
+    assert message.startswith(f"{second} can't be read: No such file")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda path: path.write_text('"Hi"\n"Ho"\n'),
+            r"changed from 5 to 10 bytes while the job ran: what is finished",
+        ),
+        (lambda path: path.write_text(""), "changed from 5 to 0 bytes"),
+        (lambda path: os.utime(path, ns=(1, 1)), "was written to while"),
+        (
+            lambda path: (path.with_name("new").write_text('"Hi"\n'), path.with_name("new").replace(path)),
+            "another file",
+        ),
+        (lambda path: (path.unlink(), path.mkdir()), "isn't a file"),
+    ],
+)
+def test_a_change_of_a_file_is_found_at_its_end(tmp_path: Path, change: object, message: str) -> None:
+    (path,) = write(tmp_path, "a.jsonl")
+    rows = open_rows(path)
+    assert next(rows).ref.number == 1
+    rows.check_unchanged()
+    assert callable(change)
+    change(Path(path))
+    with pytest.raises(InputError, match=message):
         next(rows)
-
-
-def test_lines_of_stdin_are_handed_on_as_they_arrive() -> None:
-    reading, writing = os.pipe()
-    with open(reading, "rb") as stdin, open(writing, "wb", buffering=0) as writer:
-        rows = read_rows(["-"], defaults=SamplingParams(), clock=VirtualClock(), stdin=stdin)
-        for prompt in (b'"a"\n', b'"b"\n'):
-            writer.write(prompt)
-            next(rows)
-
-
-_MAIN_ENDS_FIRST = """
-import sys, threading
-from cbatch.clock import WallClock
-from cbatch.inputs import read_rows
-from cbatch.sampling import SamplingParams
-
-rows, first = read_rows(["-"], defaults=SamplingParams(), clock=WallClock()), threading.Event()
-threading.Thread(target=lambda: [first.set() for _ in rows], daemon=True).start()
-sys.exit(0 if first.wait(20) else 1)
-"""
-
-
-def test_a_thread_that_waits_for_stdin_doesnt_break_the_exit() -> None:
-    child = subprocess.Popen([sys.executable, "-c", _MAIN_ENDS_FIRST], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-    with child:
-        assert child.stdin is not None
-        assert child.stderr is not None
-        child.stdin.write(b'"a"\n')
-        child.stdin.flush()  # and it stays open
-        assert child.wait(timeout=30) == 0
-        assert child.stderr.read() == b""
-
-
-@given(st.lists(st.binary(max_size=12)), st.integers(1, 9))
-def test_lines_of_stdin_are_whole_however_they_arrive(lines: list[bytes], chunk: int) -> None:
-    data = b"\n".join(lines)
-    with tempfile.TemporaryFile() as file, pytest.MonkeyPatch.context() as patch:
-        file.write(data)
-        file.seek(0)
-        patch.setattr(sources, "_CHUNK", chunk)
-        patch.setattr(sys, "stdin", file)
-        assert list(read_lines("-", None)) == list(read_lines("-", io.BytesIO(data)))
-
-
-def test_a_closed_stdin_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(InputError, match="stdin is closed"):
-        next(read_lines("-", None))
+    with pytest.raises(InputError, match=message):
+        rows.check_unchanged()

@@ -98,6 +98,8 @@ def test_memory_limits_of_containers_count(tmp_path: Path) -> None:
         "sys/fs/cgroup/memory.current": "1\n",
     }
     assert machine.available_memory(_tree(tmp_path / "v2", v2)) == 400_000
+    assert machine.memory_limit(tmp_path / "v2") == 1_000_000
+    assert machine.memory_limit(tmp_path) == machine.total_memory()
     v1 = {
         "proc/self/cgroup": "4:memory:/docker/1\n0::/\n",
         "sys/fs/cgroup/memory/memory.limit_in_bytes": "1000000\n",

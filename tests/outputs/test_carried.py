@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import json
+import math
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cbatch.outputs import schema
-from cbatch.outputs.carried import MAX_COLUMNS, RESULT_COLUMNS, Column, cells, plan_columns
+from cbatch.outputs.carried import MAX_COLUMNS, RESULT_COLUMNS, Column, cells, is_storable, plan_columns
 from tests.metrics.factories import make_ref
 
 
@@ -73,6 +77,79 @@ def test_a_double_column_refuses_integers_that_it_would_round() -> None:
     assert column.takes(2**53)
     assert not column.takes(2**53 + 1)
     assert not column.takes(True)
+
+
+def typed(**types: pa.DataType) -> tuple[Column, ...]:
+    return plan_columns([], types)
+
+
+def test_a_typed_source_decides() -> None:
+    types = {"a": pa.int32(), "b": pa.int64(), "c": pa.list_(pa.int8()), "id": pa.date32(), "d": pa.null()}
+    columns = plan_columns([make_ref(1, {"x": 1, "a": "text"})], types)
+    assert [(c.name, c.kind, c.type) for c in columns] == [
+        ("a", "arrow", pa.int32()),
+        ("b", "int64", None),
+        ("c", "arrow", pa.list_(pa.int8())),
+        ("input_id", "arrow", pa.date32()),
+        ("x", "int64", None),
+    ]
+
+
+def test_columns_come_back_from_their_schema() -> None:
+    columns = plan_columns([make_ref(1, {"id": 1, "é": [1]})], {"t": pa.timestamp("us", "UTC"), "s": pa.string()})
+    assert schema.carried_columns(schema.results(columns)) == columns
+    assert schema.carried_columns(schema.results(())) == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.int32(), 5),
+        (pa.float32(), 0.5),
+        (pa.float32(), math.nan),
+        (pa.timestamp("us"), datetime(2025, 1, 31)),  # noqa: DTZ001
+        (pa.decimal128(5, 2), Decimal("1.50")),
+        (pa.list_(pa.int8()), [1, None]),
+        (pa.struct([("a", pa.int8())]), {"a": 1}),
+        (pa.timestamp("ns"), pa.scalar(2**60 + 1, pa.timestamp("ns"))),
+        (pa.int32(), pa.scalar(5, pa.int8())),
+        (pa.binary(), b"\xff"),
+    ],
+)
+def test_a_typed_column_takes_what_it_can_hold(kind: pa.DataType, value: Any) -> None:
+    [column] = typed(x=kind)
+    assert column.takes(value)
+    assert column.takes(None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.int32(), 2**31),
+        (pa.int32(), 1.5),
+        (pa.int32(), "5"),
+        (pa.int32(), True),
+        (pa.float32(), 0.1),
+        (pa.timestamp("s"), pa.scalar(1, pa.timestamp("ns"))),
+        (pa.int8(), pa.scalar(300, pa.int32())),
+        (pa.struct([("a", pa.int8())]), {"a": 1, "b": 2}),
+        (pa.large_string(), b"bytes"),
+        (pa.date32(), "2025-01-31"),
+    ],
+)
+def test_what_a_typed_column_can_not_hold_is_not_lost(kind: pa.DataType, value: Any) -> None:
+    found = cells(typed(x=kind), {"x": value})
+    assert "x" not in found
+    assert json.loads(found["carried_json"]).keys() == {"x"}
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.null(), pa.month_day_nano_interval(), pa.dictionary(pa.int8(), pa.string()), pa.struct([]), pa.date64()]
+)
+def test_what_parquet_does_not_keep_has_no_typed_column(kind: pa.DataType) -> None:
+    assert not is_storable(kind)
+    assert not is_storable(pa.list_(kind))
+    assert typed(x=kind) == ()
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()

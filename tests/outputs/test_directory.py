@@ -6,13 +6,21 @@ from pathlib import Path
 import pytest
 
 from cbatch.errors import OutputError
-from cbatch.outputs import check_directory, prepare_directory
+from cbatch.outputs import check_directory, output_paths, owns, prepare_directory, set_aside
 
 OWN = (
     "results/part-00000.parquet",
     "results/.part-00001.parquet.tmp",
     "results.jsonl",
     ".results.jsonl.tmp",
+    "results.csv",
+    ".results.csv.tmp",
+    "journal/00000.wal",
+    "journal/requests-00001.parquet",
+    "journal/.steps-00001.parquet.tmp",
+    "journal/results-00001.parquet",
+    "journal/swap.json",
+    "journal/.swap.json.tmp",
     "requests.parquet",
     ".requests.parquet.tmp",
     "steps.parquet",
@@ -20,7 +28,14 @@ OWN = (
     "run.json",
     ".run.json.tmp",
 )
-FOREIGN = ("notes.txt", "results/part-of-a-book.parquet", "results/part-00000-spark.parquet", "runs/run.json", ".tmp")
+FOREIGN = (
+    "notes.txt",
+    "results/part-of-a-book.parquet",
+    "results/part-00000-spark.parquet",
+    "runs/run.json",
+    ".tmp",
+    "journal/notes.txt",
+)
 
 
 def fill(directory: Path, names: tuple[str, ...]) -> None:
@@ -126,3 +141,36 @@ def test_what_the_system_refuses_is_an_output_error(
     monkeypatch.setattr(Path, "iterdir", refuse)
     with pytest.raises(OutputError, match="can't be used as the output directory: Permission denied"):
         judge(tmp_path, force)
+
+
+@pytest.mark.parametrize("name", ["run.json", "journal/00000.wal", "requests.parquet"])
+def test_a_run_is_known_by_what_it_leaves(tmp_path: Path, name: str) -> None:
+    assert not owns(tmp_path / "missing")
+    fill(tmp_path, ("notes.txt",))
+    assert not owns(tmp_path)
+    fill(tmp_path, (name,))
+    assert owns(tmp_path)
+
+
+def test_what_is_set_aside_gets_the_next_free_name(tmp_path: Path) -> None:
+    for number in (1, 2):
+        fill(tmp_path, ("out/run.json",))
+        assert set_aside(tmp_path / "out") == tmp_path / f"out.{number}"
+    (tmp_path / "out.3").symlink_to(tmp_path / "gone")
+    fill(tmp_path, ("out/run.json", "answers.parquet"))
+    assert set_aside(tmp_path / "out") == tmp_path / "out.4"
+    assert set_aside(tmp_path / "answers.parquet") == tmp_path / "answers.parquet.1"
+    assert files(tmp_path) == {"out.1/run.json", "out.2/run.json", "out.4/run.json", "answers.parquet.1"}
+
+
+def test_what_can_not_be_set_aside_is_an_output_error(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"out can't be renamed to .*out\.1: No such file"):
+        set_aside(tmp_path / "out")
+
+
+def test_paths_of_a_run(tmp_path: Path) -> None:
+    assert output_paths(tmp_path, "csv")["results"] == tmp_path / "results.csv"
+    assert output_paths(tmp_path, "jsonl")["results"] == tmp_path / "results.jsonl"
+    found = output_paths(tmp_path, "parquet", tmp_path / "a.parquet")
+    assert found["results"] == tmp_path / "a.parquet"
+    assert found["requests"] == tmp_path / "requests.parquet"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import cbatch
-from cbatch.outputs import WriteError, environment, utc_now, write_run_json
+from cbatch.errors import OutputError
+from cbatch.outputs import WriteError, environment, read_run_json, utc_now, write_run_json
 
 
 def test_writes_what_it_is_given(tmp_path: Path) -> None:
@@ -53,3 +54,23 @@ def test_environment_names_versions_and_machine() -> None:
 
 def test_the_time_is_utc() -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", utc_now())
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    assert read_run_json(tmp_path) is None
+    record = {"status": "running", "inputs": ["caf\udce9.jsonl"]}
+    write_run_json(tmp_path, record)
+    assert read_run_json(tmp_path) == record
+
+
+@pytest.mark.parametrize("content", [b"", b'{"status": "run', b"[]", b"\xff", b"[" * 100_000])
+def test_a_damaged_one_is_an_output_error(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "run.json").write_bytes(content)
+    with pytest.raises(OutputError, match=r"run\.json is damaged: .*--force"):
+        read_run_json(tmp_path)
+
+
+def test_one_that_can_not_be_read_is_an_output_error(tmp_path: Path) -> None:
+    (tmp_path / "run.json").mkdir()
+    with pytest.raises(OutputError, match=r"run\.json can't be read: Is a directory"):
+        read_run_json(tmp_path)

@@ -1,4 +1,6 @@
-"""Which native decode calls a step is made of. Pure; knows how llama.cpp cuts a batch into ubatches, and nothing else.
+"""Which native decode calls a step is made of, for runners that make them and for those that only predict their times.
+
+Pure; knows how llama.cpp cuts a batch into ubatches, and nothing else.
 
 Split KV. llama.cpp forms a ubatch from consecutive, ascending sequence ids and takes equally many tokens from each, and
 every ubatch reads all weights. So single tokens go into one call over sorted slots, and prompt chunks into calls of few
@@ -12,7 +14,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cbatch.engine.runner import StepPlan, Work
-from cbatch.llama.echo import num_echoed, num_outputs
 
 _NO_LIMIT = 2**31
 
@@ -85,3 +86,15 @@ def _groups(works: list[Work], most_tokens: int, most_outputs: int, *, in_a_row:
 def _slot(work: Work) -> int:
     assert work.seq.slot is not None
     return work.seq.slot
+
+
+def num_echoed(work: Work) -> int:
+    """How many of the work's tokens, from its first on, come right before one of a prompt that is to be scored."""
+    if not work.seq.request.scores_prompt:
+        return 0
+    return max(0, min(work.length, work.seq.num_prompt - 1 - work.start))
+
+
+def num_outputs(work: Work) -> int:
+    """Rows of logits that the work takes: those tokens', then its last one's where it samples."""
+    return num_echoed(work) + work.samples

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from cbatch.inputs.fault import Fault
-from cbatch.inputs.jsonl import MAX_DEPTH, check_writable, decode
+from cbatch.inputs.json_text import MAX_DEPTH, check_writable, decode
 
 
 @pytest.mark.parametrize(

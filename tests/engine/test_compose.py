@@ -8,11 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cbatch.engine.compose import Call, num_outputs
+from cbatch.engine.compose import compose as compose_calls
 from cbatch.engine.runner import StepPlan, Work
 from cbatch.engine.sequence import Sequence
-from cbatch.llama.compose import Call
-from cbatch.llama.compose import compose as compose_calls
-from cbatch.llama.echo import num_outputs
 from tests.engine.factories import request
 
 SCORED: dict[str, Any] = {"echo": True, "logprobs": 0}

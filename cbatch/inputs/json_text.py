@@ -1,4 +1,4 @@
-"""One line of JSONL to one JSON value that can be written again as UTF-8 JSON. Knows no fields."""
+"""A JSON text to a JSON value that can be written again as UTF-8 JSON. Knows no fields."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from itertools import chain
 from typing import Any, NoReturn
 
 from cbatch.inputs.fault import Fault, shorten
+from cbatch.inputs.lines import text_of
 
 MAX_DEPTH = 100
 """Levels below the top: well within what Python's JSON reader and writer can do from any depth of its stack."""
 
 
-def decode(raw: bytes) -> Any:
-    """The line's value, which may not be fit to be written (`check_writable`).
+def decode(raw: bytes, unit: str = "line") -> Any:
+    """The value of a line, or of what `unit` says; it may not be fit to be written (`check_writable`).
 
-    Raises `Fault` with `invalid_utf8` or `invalid_json`.
+    Raises `Fault` with `line_too_long`, `invalid_utf8` or `invalid_json`.
     """
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        found = f"byte 0x{raw[error.start]:02x} at offset {error.start} of the line"
-        raise Fault("invalid_utf8", f"{found} isn't valid UTF-8: save the file as UTF-8") from None
+    return decode_text(text_of(raw, unit), unit)
+
+
+def decode_text(text: str, unit: str) -> Any:
+    """The value of a JSON text. Raises `Fault` with `invalid_json`."""
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise Fault("invalid_json", _explain(error)) from None
+        raise Fault("invalid_json", _explain(error, unit)) from None
     except RecursionError:
         raise _too_deep() from None
     except ValueError:  # Python bounds the digits of an integer, since converting them takes quadratic time
@@ -65,11 +66,11 @@ def _too_deep() -> Fault:
     return Fault("invalid_json", f"lists and objects are nested more than {MAX_DEPTH} levels deep: flatten them")
 
 
-def _explain(error: json.JSONDecodeError) -> str:
+def _explain(error: json.JSONDecodeError, unit: str) -> str:
     rest = error.doc[error.pos : error.pos + 20]
-    found = repr(rest) if rest else "the end of the line"
-    problem = f"{error.msg.removesuffix(' at')} at column {error.pos + 1}, found {found}"
-    return f"{problem}: write one JSON string or object a line"
+    found = repr(rest) if rest else f"the end of the {unit}"
+    fix = "write one JSON string or object a line" if unit == "line" else "write a JSON value"
+    return f"{error.msg.removesuffix(' at')} at column {error.pos + 1}, found {found}: {fix}"
 
 
 def _constant(name: str) -> NoReturn:

@@ -1,0 +1,190 @@
+"""`cbatch simulate` as a user runs it, with profiles of runs whose costs are known."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cbatch.config import ContextConfig
+from cbatch.metrics import ReplayAccumulator
+from cbatch.traces.reader import read_trace
+from cbatch.traces.trace import TraceRequest
+from cbatch.types import Request
+from tests.e2e.command import cbatch
+from tests.e2e.test_replay import steady, write_trace
+from tests.engine.factories import request
+from tests.sim.recording import COSTS, Recorder, play
+
+TRACES = Path(__file__).parents[2] / "traces"
+POISSON = TRACES / "poisson.parquet"
+OPTIONS = {"max_num_seqs": 16, "max_num_batched_tokens": 256, "prefix_cache": "0", "ctx": 512}
+
+
+def measured(directory: Path, trace: Path, **more: Any) -> Path:
+    """A replay of the trace, as it lies on disk."""
+    requests = [_request(number, each) for number, each in enumerate(read_trace(trace), 1)]
+    context = ContextConfig(max_num_seqs=16, cells_per_seq=512)
+    recorder = play(requests, context=context, max_num_batched_tokens=256)
+    told = {"trace": str(trace), "requests": len(requests), "requested_rate": read_trace(trace).manifest.request_rate}
+    return recorder.write(
+        directory,
+        status="complete",
+        options=OPTIONS,
+        context={"kv_mode": "split", "ubatch": 512},
+        replay={**told, "transforms": [], "closed_loop": False, **more},
+        totals=totals(recorder),
+    )
+
+
+def _request(number: int, asked: TraceRequest) -> Request:
+    assert asked.prompt_tokens is not None
+    assert asked.output_tokens is not None
+    return request(str(number), asked.prompt_tokens, asked.output_tokens, arrival_ns=asked.arrival_ns)
+
+
+def totals(recorder: Recorder) -> dict[str, Any]:
+    heard = ReplayAccumulator()
+    for step in recorder.steps:
+        heard.step(step, _no_view)
+    for ref, output in recorder.outputs:
+        heard.finished(ref, output)
+    return heard.summary().to_dict()
+
+
+def _no_view() -> Any:
+    raise AssertionError("nobody looks")
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return measured(tmp_path_factory.mktemp("profile") / "poisson.replay", POISSON)
+
+
+def simulate(*arguments: object) -> dict[str, Any]:
+    ran = cbatch("simulate", *arguments, "--summary", "json")
+    assert ran.code == 0, ran.err
+    return dict(json.loads(ran.out))
+
+
+def test_a_replay_is_predicted_from_its_own_steps(profile: Path) -> None:
+    found = simulate(POISSON, "--profile", profile)
+    assert found["completed"] == 120
+    assert found["model_error"]["mean"] < 0.03
+    assert found["measured"].keys() == {"requests_per_s", "output_tokens_per_s", "ttft_ns", "tpot_ns", "e2e_ns"}
+    assert all(abs(each["off"]) < 0.05 for each in found["measured"].values())
+
+
+def test_tables_say_how_far_to_trust_it(profile: Path) -> None:
+    ran = cbatch("simulate", POISSON, "-p", profile)
+    assert ran.code == 0
+    assert "The cost model is off by" in ran.out
+    assert "the same replay" in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_other_settings_are_beside_nothing_measured(profile: Path) -> None:
+    assert simulate(POISSON, "-p", profile, "--max-num-seqs", 2)["measured"] == {}
+    assert simulate(POISSON, "-p", profile, "--speedup", 2)["measured"] == {}
+    assert simulate(POISSON, "-p", profile, "--request-rate", 3)["measured"] == {}
+
+
+def test_variants(profile: Path) -> None:
+    found = simulate(
+        POISSON,
+        "-p",
+        profile,
+        "--request-rate",
+        8,
+        "--variant",
+        "one:max_num_seqs=1",
+        "--variant",
+        "static:compact=off",
+    )["variants"]
+    assert list(found) == ["profile", "one", "static"]
+    assert found["one"]["peak_running"] == 1
+    ttft = {name: summary["latencies"]["ttft_ns"]["mean_ns"] for name, summary in found.items()}
+    assert ttft["profile"] < ttft["static"] < ttft["one"]
+    ran = cbatch("simulate", POISSON, "-p", profile, "--variant", "few:max_num_seqs=4")
+    assert ran.code == 0
+    assert [line.split()[0] for line in ran.out.splitlines()[1:3]] == ["profile", "few"]
+
+
+def test_rates(profile: Path) -> None:
+    found = simulate(POISSON, "-p", profile, "--sweep-rate", "1:4:2x", "--goodput", "ttft:500", "tpot:200")
+    assert [point["rate"] for point in found["points"]] == [1, 2, 4]
+    assert found["model_error"]["steps"] > 0
+    ran = cbatch("simulate", POISSON, "-p", profile, "--find-capacity", "--goodput", "ttft:1000")
+    assert ran.code == 0
+    assert "Highest rate that held" in ran.out
+
+
+def test_shared_prefixes_are_restored(profile: Path) -> None:
+    trace = TRACES / "shared-prefix.parquet"
+    cached = simulate(trace, "-p", profile, "--prefix-cache", "1GiB", "--ctx", 2048)
+    assert cached["run"]["prefix_hit_rate"] > 0.2
+    assert cached["run"]["restored_tokens"] > 0
+    without = simulate(trace, "-p", profile, "--ctx", 2048)
+    assert without["run"]["restored_tokens"] == 0
+    assert without["latencies"]["ttft_ns"]["mean_ns"] > cached["latencies"]["ttft_ns"]["mean_ns"]
+
+
+def test_a_profile_may_be_a_file_of_costs(tmp_path: Path) -> None:
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps({"step_costs": COSTS.to_dict()}), "utf-8")
+    found = simulate(write_trace(tmp_path / "t.parquet", steady(5)), "-p", path)
+    assert found["completed"] == 5
+    assert found["model_error"] is None
+    assert found["measured"] == {}
+
+
+def test_neither_model_nor_native_library_is_loaded(profile: Path) -> None:
+    code = (
+        "import sys; sys.argv[0] = 'cbatch'\n"
+        "from cbatch.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(any(name.split('.')[0] == 'llama_cpp' for name in sys.modules), file=sys.stderr)"
+    )
+    arguments = [sys.executable, "-c", code, "simulate", str(POISSON), "-p", str(profile)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stderr.strip() == "False"
+
+
+def refused(*arguments: object) -> str:
+    ran = cbatch("simulate", *arguments)
+    assert ran.code == 2, ran.out + ran.err
+    return " ".join(ran.err.split())
+
+
+def test_traces_of_text_have_no_lengths(profile: Path, tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "t.parquet", [*steady(2), TraceRequest(10**9, prompt="Hello", output_tokens=3)])
+    assert "request 3: its prompt is a text, and no model is loaded" in refused(trace, "-p", profile)
+
+
+def test_outputs_without_a_length_are_told(profile: Path, tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "t.parquet", [TraceRequest(0, prompt_tokens=4)])
+    found = simulate(trace, "-p", profile, "--max-tokens", 7)
+    assert found["run"]["output_tokens"] == 7
+    assert found["notes"] == [
+        "the trace has no output length for 1 of its requests: such a one gets 7 tokens (--max-tokens)"
+    ]
+
+
+def test_mistakes_are_told(profile: Path, tmp_path: Path) -> None:
+    assert "has no run.json" in refused(POISSON, "-p", tmp_path)
+    assert "can't be read" in refused(POISSON, "-p", tmp_path / "none")
+    (tmp_path / "other.json").write_text("{}", "utf-8")
+    assert "has no 'step_costs'" in refused(POISSON, "-p", tmp_path / "other.json")
+    (tmp_path / "other.json").write_text('{"step_costs": {"version": 9}}', "utf-8")
+    assert "version 9" in refused(POISSON, "-p", tmp_path / "other.json")
+    assert "threads is in the profile's costs" in refused(POISSON, "-p", profile, "--variant", "t:threads=4")
+    assert "give one" in refused(POISSON, POISSON, "-p", profile)
+    assert "--variant is for one rate" in refused(
+        POISSON, "-p", profile, "--variant", "a:max_num_seqs=1", "--sweep-rate", "1,2"
+    )
