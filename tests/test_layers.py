@@ -28,11 +28,13 @@ BELOW: dict[str, set[str]] = {
     "llama": BOTTOM | {"engine"},
     "driver": BOTTOM | {"engine", "feed"},
     "sim": BOTTOM | {"engine", "metrics"},
+    "tune": BOTTOM | {"engine", "metrics", "sim", "llama"},
     "replay": BOTTOM | {"engine", "feed", "metrics", "driver"},
     "pages": BOTTOM | {"metrics", "outputs"},
-    "report": BOTTOM | {"metrics", "driver", "replay", "traces"},
+    "report": BOTTOM | {"metrics", "driver", "replay", "traces", "sim"},
     "cli": BOTTOM
-    | {"inputs", "engine", "metrics", "outputs", "feed", "llama", "driver", "replay", "report", "traces", "pages", "supervise", "sim"},
+    | {"inputs", "engine", "metrics", "outputs", "feed", "llama", "driver", "replay", "report", "traces", "pages"}
+    | {"sim", "supervise", "tune"},
 }
 
 

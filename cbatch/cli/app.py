@@ -15,6 +15,7 @@ from cbatch.cli.models import models
 from cbatch.cli.replay import replay
 from cbatch.cli.report import report
 from cbatch.cli.run import run
+from cbatch.cli.simulate import simulate
 from cbatch.cli.text import drop_stdout
 from cbatch.cli.trace import app as trace
 from cbatch.errors import CbatchError
@@ -29,6 +30,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(replay)
 app.command()(compare)
+app.command()(simulate)
 app.command()(report)
 app.add_typer(trace, name="trace")
 app.command()(models)

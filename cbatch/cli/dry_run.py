@@ -26,7 +26,7 @@ from cbatch.cli.overflow import overflow_of
 from cbatch.cli.run_options import RunOptions
 from cbatch.cli.sizing import cells_needed
 from cbatch.clock import Clock, WallClock
-from cbatch.driver import Driver
+from cbatch.driver import Driver, Ending
 from cbatch.engine import Engine
 from cbatch.errors import Interrupted
 from cbatch.feed import LookAhead
@@ -165,20 +165,20 @@ class DryRun:
             typer.echo(f"cbatch: trying rows on the engine, for up to {seconds:g} s", err=True)
         engine, begun = Engine(runner, parts.scheduler_config(self._options)), self._clock.now_ns()
 
-        def drive(some: Sequence[Job], share: float) -> None:
-            self._drive(engine, some, trial, begun + round(share * seconds * 1e9))
+        def drive(some: Sequence[Job], share: float) -> bool:
+            return self._drive(engine, some, trial, begun + round(share * seconds * 1e9))
 
-        drive([_part(*tried[0], _PART)], 1 / 4)
+        goes_on = drive([_part(*tried[0], _PART)], 1 / 4)
         slots = tried[: capacity.max_num_seqs]
-        if size := min(_PART, self._affordable(trial, seconds / 8) // len(slots)):
-            drive([_part(*job, size) for job in slots], 1 / 2)
+        if goes_on and (size := min(_PART, self._affordable(trial, seconds / 8) // len(slots))):
+            goes_on = drive([_part(*job, size) for job in slots], 1 / 2)
         trial.begin_rows()
-        while tried and (left := seconds - (self._clock.now_ns() - begun) / 1e9) > 0:
+        while goes_on and tried and (left := seconds - (self._clock.now_ns() - begun) / 1e9) > 0:
             # with more at once, prompts would take all the time that is left
             tokens = np.cumsum([request.prompt.size for _, request in tried])
             count = int(np.searchsorted(tokens, self._affordable(trial, left / 2), side="right"))
             if count > 0 or not trial.outputs:
-                drive(tried[: max(1, count)], 1)
+                goes_on = drive(tried[: max(1, count)], 1)
             tried = tried[max(1, count) :]
         return trial
 
@@ -188,8 +188,11 @@ class DryRun:
         prompt_ns = trial.prompt_ns()
         return 0 if prompt_ns is None else int(seconds * 1e9 / prompt_ns)
 
-    def _drive(self, engine: Engine, jobs: Sequence[Job], trial: Trial, until_ns: int) -> None:
-        """Run the jobs until then; a step that goes on for long after that is broken off."""
+    def _drive(self, engine: Engine, jobs: Sequence[Job], trial: Trial, until_ns: int) -> bool:
+        """Run the jobs until then; a step that goes on for long after that is broken off.
+
+        Whether the engine can go on: not when it was broken off, by us or by the user.
+        """
         most = engine.runner.capacity.cells_per_seq
         with closing(LookAhead(jobs)) as feed:
             driver = Driver(engine, feed, [trial], max_cells=most, deadline_ns=until_ns)
@@ -197,7 +200,7 @@ class DryRun:
             timer = threading.Timer(_PATIENCE_S, driver.abort)
             timer.start()
             try:
-                driver.run()
+                return driver.run().ending is not Ending.ABORTED
             finally:
                 timer.cancel()
 

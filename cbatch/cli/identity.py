@@ -35,7 +35,17 @@ _OPTIONS = (
     "flash_attn",
 )
 """Beside the sampling parameters, and those of the inputs. `ctx` bounds the output of long rows."""
-_INPUT_OPTIONS = ("format", "prompt_column", "id_column", "messages_column", "template", "where", "sample", "offset", "limit")
+_INPUT_OPTIONS = (
+    "format",
+    "prompt_column",
+    "id_column",
+    "messages_column",
+    "template",
+    "where",
+    "sample",
+    "offset",
+    "limit",
+)
 
 
 def identity_of(options: RunOptions, model: Path) -> dict[str, Any]:

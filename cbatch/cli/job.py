@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from cbatch.cli.control import Control
 from cbatch.cli.ending import EXIT_INTERRUPTED, EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, recorded, shown
 from cbatch.cli.identity import Identity, identity_of, settle_stdin
 from cbatch.cli.interrupts import Interrupts
+from cbatch.cli.job_notes import findings, left_over, resuming
 from cbatch.cli.options import Summary
 from cbatch.cli.overflow import overflow_notes, overflow_of
 from cbatch.cli.record import describe_end, describe_run, sessions_of
@@ -33,7 +34,7 @@ from cbatch.llama.memory import kv_bytes_per_cell
 from cbatch.llama.model import Model
 from cbatch.llama.runner import LlamaRunner
 from cbatch.llama.tokenizer import Tokenizer
-from cbatch.metrics import RunAccumulator, RunSummary
+from cbatch.metrics import RunAccumulator
 from cbatch.outputs import output_paths
 from cbatch.report.layout import json_line
 from cbatch.report.progress import Progress
@@ -43,9 +44,6 @@ from cbatch.row_set import RowSet
 from cbatch.supervise import Link
 from cbatch.supervise.watched import Watch, WatchedRunner
 from cbatch.types import Job, Observer
-
-_SHORT = 0.05
-"""Of steps, from which on it is told that KV memory held rows back."""
 
 
 def run_job(options: RunOptions, link: Link) -> int:
@@ -110,7 +108,10 @@ class RunJob:
         self.progress = Progress(self.clock)
         self.totals = RunAccumulator(kv_bytes_per_cell(model, options.context_config()))
         self.watch = Watch(link.heartbeat, link.condemned)
-        self.notes: list[str] = [*self._resuming(), f"plain prompts: {self.encoder.applied}"]
+        self.notes: list[str] = [
+            *resuming(self.stored, retry_failed=options.retry_failed),
+            f"plain prompts: {self.encoder.applied}",
+        ]
         self.outcome: Outcome | None = None
         self.control = Control(self._announce)
         title = f"cbatch run  {model.config.path.stem}"
@@ -175,7 +176,10 @@ class RunJob:
 
         with recorded(self.options.directory(), record, ending) as end:
             self.outcome = self._drive(runner, feed, rows, window, limit, overflow)
-            self.notes += self._findings(self.totals.summary(), feed)
+            self.notes += findings(self.totals.summary(), overcommits=self.options.kv_overcommit)
+            self.notes += left_over(
+                self.outcome, self.progress.figures().rows_total, feed.num_ready, self.totals.summary()
+            )
             end(self.outcome.ending.value)
 
     def _drive(
@@ -228,32 +232,3 @@ class RunJob:
             return EXIT_INTERRUPTED
         kept = 0 if self.stored is None or self.options.retry_failed else self.stored.num_failed
         return EXIT_ROWS_FAILED if summary.rows_failed + kept else 0
-
-    def _resuming(self) -> Iterator[str]:
-        """What the summary has to be read with, where an earlier run is gone on with."""
-        if self.stored is None:
-            return
-        failed, again = self.stored.num_failed, self.options.retry_failed
-        hint = f", {failed:,} {'failed ones are tried again' if again else 'of them failed'}" if failed else ""
-        yield f"resumed: {len(self.stored.done):,} rows had been finished before{hint}; figures are of the rest"
-
-    def _findings(self, summary: RunSummary, feed: Quarantine) -> Iterator[str]:
-        """What the user should know of how it went."""
-        if length := summary.finish_reasons.get("length", 0):
-            yield f"{length:,} rows ended at their max_tokens: raise --max-tokens where that cut them off"
-        if summary.short_of_memory is not None and summary.short_of_memory > _SHORT:
-            more = "" if self.options.kv_overcommit else "; --kv-overcommit lets more in"
-            yield f"rows waited for KV cells beside free slots in {summary.short_of_memory:.0%} of steps{more}"
-        if summary.rows_failed:
-            yield (
-                f"{summary.rows_failed:,} rows failed: see error_code and error in the results; "
-                "--retry-failed runs them again"
-            )
-        if self.outcome is not None and self.outcome.ending is not Ending.COMPLETE:
-            total = self.progress.figures().rows_total
-            read = self.outcome.rows_left + feed.num_ready
-            left = f"{total - summary.rows_total:,}" if total is not None else f"at least {read:,}"
-            yield (
-                f"{self.outcome.ending.value} on request: {left} rows are left without a result; "
-                "the same command goes on with them"
-            )

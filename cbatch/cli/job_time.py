@@ -6,9 +6,8 @@ All four are wall time. a is of the prompt tokens that were computed; prefixes t
 degree that they were in the trial. b, c and d are fitted to the decodes of all steps seen. By what these are typically
 off, the whole is taken to be off at most.
 
-How many tokens outputs get nobody knows before, so they are bounded: see
-`cbatch.cli.output_lengths`. Steps are counted by filling
-slots with these lengths in order, each as soon as one is free.
+How many tokens outputs get nobody knows before, so they are bounded (`cbatch.cli.output_lengths`). Steps are counted by
+filling slots with these lengths in order, each as soon as one is free.
 """
 
 from __future__ import annotations

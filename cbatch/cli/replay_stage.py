@@ -151,7 +151,10 @@ class Stage:
             progress.begin()
             feed.start()
             stack.callback(feed.close)
-            return replay, replay.run()
+            outcome = replay.run()
+            if outcome.ending in (Ending.COMPLETE, Ending.TIME_UP):
+                writer.complete()
+            return replay, outcome
 
     def _announce(self) -> None:
         if self._progress is not None:

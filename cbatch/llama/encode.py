@@ -73,7 +73,7 @@ class Encoder:
 
     def _encode(self, row: Row) -> Request | RowFault:
         if not row.content:
-            return RowFault(row.ref, "empty_prompt", "the prompt is empty: give some text")
+            return RowFault(row.ref, "no_tokens", "the prompt is empty: give some text")
         if row.kind is RowKind.CHAT and self._template is None:
             return RowFault(
                 row.ref, "no_chat_template", "the model has no chat template for messages: give --chat-template FILE"
@@ -82,7 +82,7 @@ class Encoder:
             check_tokens(row.sampling, self._model.n_vocab)
             prompt = self._prompt(row)
         except ParameterError as error:
-            return RowFault(row.ref, "invalid_parameter", str(error))
+            return RowFault(row.ref, "unknown_token", str(error))
         except ChatTemplateError as error:
             return RowFault(row.ref, "chat_template_failed", str(error))
         except RecursionError:
@@ -90,7 +90,7 @@ class Encoder:
         except UnicodeEncodeError as error:
             return RowFault(row.ref, "invalid_unicode", _lone_surrogate(error))
         if prompt.size == 0:
-            return RowFault(row.ref, "empty_prompt", f"the prompt {row.content!r:.80} has no tokens: give some text")
+            return RowFault(row.ref, "no_tokens", f"the prompt {row.content!r:.80} has no tokens: give some text")
         return self._request(row, self._tokenizer.with_bos(prompt))
 
     def _request(self, row: Row, prompt: Tokens) -> Request:

@@ -53,7 +53,6 @@ _STORABLE = (
     pa.types.is_date32,
     pa.types.is_time,
     pa.types.is_timestamp,
-    pa.types.is_duration,
 )
 
 
@@ -144,7 +143,9 @@ def is_storable(kind: pa.DataType) -> bool:
         return is_storable(kind.key_type) and is_storable(kind.item_type)
     if is_.is_list(kind) or is_.is_large_list(kind) or is_.is_fixed_size_list(kind):
         return is_storable(kind.value_type)
-    return any(test(kind) for test in _STORABLE) and getattr(kind, "unit", None) != "s" or pa.types.is_duration(kind)
+    if pa.types.is_duration(kind):
+        return True
+    return any(test(kind) for test in _STORABLE) and getattr(kind, "unit", None) != "s"
 
 
 def _finer(kind: Any) -> Any:
@@ -182,7 +183,7 @@ def _fits(value: Any, kind: Any) -> bool:
     """Whether a value of Python or Arrow stays the same in such a column."""
     try:
         if isinstance(value, pa.Scalar):
-            return value.type == kind or value.cast(kind).cast(value.type).equals(value)
+            return value.type == kind or bool(value.cast(kind).cast(value.type).equals(value))
         back = pa.scalar(value, kind).as_py()
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return False

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cbatch.errors import OutputError
 from cbatch.outputs import schema
-from cbatch.outputs.arrow import batch
 from cbatch.outputs.files import remove, temporary, writing
 from cbatch.outputs.groups import reading
 from cbatch.outputs.results import CANCELLED
+from cbatch.types import FinishReason
 
 GROUP_BYTES = 8 << 20
 """Lines that are read at once."""
 
 # A line begins with these fields, as `JsonLines` writes them.
-_BEGINNING = re.compile(rb'\{"id": "batch_req_(\d+)", "custom_id": "((?:[^"\\]|\\.)*)", "response": (null)?')
+_BEGINNING = r'^\{"id": "batch_req_(?P<row>\d+)", "custom_id": "(?P<id>(?:[^"\\]|\\.)*)", "response": (?P<failed>null)?'
 # Inside a JSON string every quote has a backslash before it, so the first of these is the first choice's.
-_REASON = b'"finish_reason": "'
+_REASON = r'"finish_reason": "(?P<reason>[a-z]+)"'
 
 
 class JsonLinesFile:
@@ -41,7 +42,7 @@ class JsonLinesFile:
         """Take rows of the table `schema.LINES`."""
         self.rows += table.num_rows
         with writing(self._path):
-            self._file.writelines(line + b"\n" for line in table["line"].to_pylist())
+            self._file.writelines(table["line"].to_pylist())
 
     def finish(self) -> None:
         """Complete the file."""
@@ -67,17 +68,17 @@ class LinesGroup:
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         with reading(self.path), self.path.open("rb") as file:
             file.seek(self.start)
-            lines = file.read(self.stop - self.start).splitlines()
-        names = schema.LINES.names if columns is None else columns
-        chosen = pa.schema([schema.LINES.field(name) for name in names])
+            data = file.read(self.stop - self.start)
+        chosen = pa.schema([schema.LINES.field(name) for name in columns or schema.LINES.names])
         try:
-            parsed = [_parse(line) for line in lines]
-            return pa.Table.from_batches([batch(chosen, [[_READ[name](line) for line in parsed] for name in names])])
+            lines = _Lines(data)
+            found = {name: getattr(lines, name)() for name in chosen.names}
         except (ValueError, KeyError, TypeError) as error:
             raise OutputError(
                 f"{self.path} holds something that cbatch didn't write, between bytes {self.start} and {self.stop}. "
                 "Put back a good copy, or begin anew: give another output, or --force"
             ) from error
+        return pa.table(found, schema=chosen)
 
 
 def line_groups(path: Path) -> Iterator[LinesGroup]:
@@ -92,37 +93,42 @@ def line_groups(path: Path) -> Iterator[LinesGroup]:
             start = stop
 
 
-_Line = re.Match[bytes]
-"""A line's beginning; its `string` is the whole line."""
+class _Lines:
+    """What lines hold, by column of the table. Raises `ValueError`, `KeyError` or `TypeError` for others than ours."""
 
+    def __init__(self, data: bytes) -> None:
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
+        offsets = np.concatenate([[0], ends]).astype(np.int32)
+        self._lines = pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+        self._heads = pc.extract_regex(self._lines, _BEGINNING)
+        if self._heads.null_count or offsets[-1] != len(data) or not pc.all(pc.ends_with(self._lines, "}\n")).as_py():
+            raise ValueError("half a line, or none of cbatch's")
+        self._failed = np.flatnonzero(pc.equal(self._heads.field("failed"), b"null").to_numpy(zero_copy_only=False))
 
-def _parse(line: bytes) -> _Line:
-    found = _BEGINNING.match(line)
-    if found is None or line[-1:] != b"}":
-        raise ValueError(line)
-    return found
+    def line(self) -> Any:
+        return self._lines
 
+    def row(self) -> Any:
+        return self._heads.field("row").cast(pa.string()).cast(pa.int64())
 
-def _id(line: _Line) -> str:
-    return str(json.loads(b'"%b"' % line[2])) if b"\\" in line[2] else line[2].decode()
+    def id(self) -> Any:
+        raw = self._heads.field("id").cast(pa.string())
+        if not pc.any(pc.match_substring(raw, "\\")).as_py():
+            return raw
+        return pa.array([json.loads(f'"{text}"') for text in raw.to_pylist()], pa.string())
 
+    def error_code(self) -> Any:
+        codes: list[str | None] = [None] * len(self._lines)
+        for index in self._failed.tolist():
+            codes[index] = json.loads(self._lines[index].as_py())["error"]["code"]
+        return pa.array(codes, pa.string())
 
-def _error_code(line: _Line) -> str | None:
-    return None if line[3] is None else str(json.loads(line.string)["error"]["code"])
-
-
-def _finish_reason(line: _Line) -> str:
-    code = _error_code(line)
-    if code is not None:
-        return "cancelled" if code == CANCELLED else "error"
-    start = line.string.index(_REASON, line.end()) + len(_REASON)
-    return line.string[start : line.string.index(b'"', start)].decode()
-
-
-_READ: dict[str, Callable[[_Line], Any]] = {
-    "row": lambda line: int(line[1]),
-    "id": _id,
-    "finish_reason": _finish_reason,
-    "error_code": _error_code,
-    "line": lambda line: line.string,
-}
+    def finish_reason(self) -> Any:
+        failed = pc.if_else(
+            pc.equal(self.error_code(), CANCELLED), FinishReason.CANCELLED.value, FinishReason.ERROR.value
+        )
+        reasons = pc.struct_field(pc.extract_regex(self._lines, _REASON), "reason")
+        found = pc.coalesce(failed, reasons.cast(pa.string()))
+        if found.null_count:
+            raise ValueError("a response without a choice")
+        return found

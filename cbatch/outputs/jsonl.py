@@ -47,8 +47,8 @@ class JsonLines:
         return batch(schema.LINES, columns)
 
     def line(self, result: Result) -> bytes:
-        """A result's line, without its end."""
-        return to_json(self._record(result)).encode("utf-8", "backslashreplace")
+        """A result's line, with its end."""
+        return to_json(self._record(result)).encode("utf-8", "backslashreplace") + b"\n"
 
     def _record(self, result: Result) -> dict[str, Any]:
         row, failed = result.ref.number, result.error_code is not None

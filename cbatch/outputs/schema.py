@@ -120,7 +120,7 @@ LINES = pa.schema(
         _required("id", pa.string(), "`custom_id` or `id` of the row, else its number"),
         _required("finish_reason", pa.string(), "stop, length, error or cancelled"),
         _optional("error_code", pa.string(), "null where the row is fine"),
-        _required("line", pa.binary(), "the row's line of results.jsonl, without its end"),
+        _required("line", pa.binary(), "the row's line of results.jsonl, with its end"),
     ]
 )
 """Of results that are lines of JSON, until they are in their file."""

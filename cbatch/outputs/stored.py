@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,7 +115,7 @@ def _next_segment(layout: Layout) -> int:
 
 def _count(stored: Stored, retry_failed: bool) -> None:
     """One pass over all results."""
-    outcomes = {reason.value: RowSet() for reason in FinishReason}
+    outcomes: defaultdict[str, RowSet] = defaultdict(RowSet)
     for group in stored.groups():
         for reason, rows in _by_reason(group):
             for row in rows:
@@ -128,7 +128,7 @@ def _count(stored: Stored, retry_failed: bool) -> None:
     stored.num_failed = sum(len(outcomes[reason]) for reason in _FAILED)
     if retry_failed:
         for reason in _FAILED:
-            for row in outcomes.pop(reason):
+            for row in outcomes.pop(reason, ()):
                 stored.done.discard(row)
     stored.finish_reasons = Counter({reason: len(rows) for reason, rows in outcomes.items() if len(rows)})
 

@@ -43,6 +43,11 @@ class Death:
         )
 
     @property
+    def is_kill(self) -> bool:
+        """Whether it says nothing of what the worker did."""
+        return self.signal == signal.SIGKILL and self.stalled_s is None
+
+    @property
     def name(self) -> str:
         """`SIGSEGV`, or `stalled`."""
         if self.stalled_s is not None:

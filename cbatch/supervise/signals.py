@@ -1,7 +1,7 @@
 """What a supervising process hears: the user's wishes, which its worker carries out, and that a child has changed.
 
 Ctrl-C at a terminal reaches parent and worker at once, and `kill` the parent only. So that each counts once, the worker
-is deaf to SIGINT and the parent passes each on as `INTERRUPT`.
+is deaf to SIGINT and the parent passes it on as `INTERRUPT`.
 """
 
 from __future__ import annotations
@@ -57,15 +57,16 @@ class ParentSignals:
         return pid
 
     def pass_on(self, pid: int) -> None:
-        """Send the process what has come since the last call: each Ctrl-C, and other wishes to stop once."""
+        """Send the process what has come since the last call: the first Ctrl-C, and the first wish to stop now.
+
+        A second Ctrl-C is one of those: two of one signal may arrive as one.
+        """
         for number in self._read():
             if number == signal.SIGINT:
-                os.kill(pid, INTERRUPT)
-            elif number in _STOP_NOW and number not in self._passed_on:
+                number = signal.SIGTERM if INTERRUPT in self._passed_on else INTERRUPT
+            if number in (INTERRUPT, *_STOP_NOW) and number not in self._passed_on:
                 os.kill(pid, number)
-            else:
-                continue
-            self._passed_on.add(number)
+                self._passed_on.add(number)
 
     @property
     def stop_wanted(self) -> bool:

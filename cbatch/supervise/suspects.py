@@ -2,7 +2,7 @@
 
 A row in flight at a death has a strike. The next worker runs rows with one strike in groups of about the square root of
 their number, and those with more one by one, each group with nothing beside it; who ends is cleared. So one row of n is
-found at the third death, and of 3 or fewer at the second.
+found at the third death, and of 3 or fewer at the second; where they are by SIGKILL, at the fourth.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from cbatch.supervise.death import Death
 from cbatch.supervise.heartbeat import Phase
 
 _STRIKES = 2
-"""Deaths of which one alone is enough to be condemned."""
+"""Deaths, the last one alone, that are enough to be condemned."""
+_STRIKES_KILLED = 4
+"""The same where SIGKILL ended the process: somebody may have sent it, or another program have used up the memory."""
 _MOST_FRUITLESS = 5
 """Deaths in a row without an answer between them."""
 _MOST_LOADING = 3
@@ -66,7 +68,8 @@ class Suspects:
     def _strike(self, death: Death) -> None:
         for row in death.in_flight:
             self._strikes[row] = self._strikes.get(row, 0) + 1
-        if len(death.in_flight) == 1 and not death.tokenising and self._strikes[death.in_flight[0]] >= _STRIKES:
+        enough = _STRIKES_KILLED if death.is_kill else _STRIKES
+        if len(death.in_flight) == 1 and not death.tokenising and self._strikes[death.in_flight[0]] >= enough:
             self._condemn(death.in_flight[0], death, "the last time with no other row in flight")
 
     def _forgive(self, rows: Iterable[int]) -> None:

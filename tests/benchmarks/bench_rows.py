@@ -1,6 +1,6 @@
 """What a row costs beside its model: many short rows through reading, scheduling and writing, over the fake runner.
 
-    python -m tests.benchmarks.bench_rows [--rows 1000000] [--resume] [--profile]
+    python -m tests.benchmarks.bench_rows [--rows 1000000] [--resume]
 
 Goals: resident memory grows by less than 50 MB between row 10,000 and the end, a row takes less than 200 us, and with
 --resume, where nine tenths of the rows are done, the first step begins within 5 s.
@@ -11,12 +11,12 @@ and each answer has four. The fake runner computes nothing, but its own bookkeep
 from __future__ import annotations
 
 import argparse
-import cProfile
 import gc
-import pstats
+import subprocess
 import sys
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -24,8 +24,9 @@ from typing import NamedTuple
 
 import numpy as np
 import psutil
+import pyarrow as pa
 
-from cbatch.cli.ending import SWITCH_INTERVAL_S
+from cbatch.cli.interpreter import tune_interpreter
 from cbatch.clock import VirtualClock, WallClock
 from cbatch.config import SchedulerConfig
 from cbatch.driver import Driver, Ending
@@ -34,13 +35,15 @@ from cbatch.feed import WINDOW, LookAhead
 from cbatch.inputs import READ_FAULTS, read_rows
 from cbatch.llama.encode import stream_seed
 from cbatch.metrics import RunAccumulator
-from cbatch.outputs import RunWriter, open_stored, prepare_directory
+from cbatch.outputs import RunWriter, open_stored
 from cbatch.report.progress import Progress
 from cbatch.sampling import SamplingParams
 from cbatch.types import EngineView, Job, Request, RequestOutput, Row, RowFault, RowRef, StepRecord
 
 SLOTS = 32
 TOKENS = 4
+SETTLED = 10_000
+"""Rows after which memory should grow no more."""
 LOOK_EVERY = 1_000
 """Rows between two looks at the memory."""
 
@@ -84,7 +87,7 @@ class Meter:
         raise AssertionError(fault)
 
     def _look(self) -> None:
-        if self.rows <= self.settled:
+        if self.rows == self.settled:
             gc.collect()
             self.base = resident()
         self.peak = max(self.peak, resident())
@@ -95,12 +98,16 @@ class Measured(NamedTuple):
 
     rows: int
     growth: int
-    """Of the resident memory after the first rows, bytes."""
+    """Of the resident memory after the first rows, up to the last one, bytes."""
+    end_growth: int
+    """The same, the final form of the outputs included."""
     wall_s: float
     cpu_s: float
     """Of all threads."""
     first_step_s: float
     """From the opening of the outputs on."""
+    kept: int
+    """What Python and Arrow hold when all rows are done and written, bytes; of Python what `tracemalloc` traced."""
     end_s: float
     """For the final form of the outputs, which `wall_s` and `cpu_s` don't hold."""
 
@@ -110,11 +117,12 @@ def resident() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-def write_rows(path: Path, rows: int) -> Path:
-    """Short ones, with ids of their own and a field to carry."""
+def write_rows(path: Path, rows: int, id_form: str = "customer-{}") -> Path:
+    """Short ones, with a field to carry."""
     with path.open("w") as file:
-        for i in range(rows):
-            file.write(f'{{"id": "customer-{i}", "prompt": "Is it good? Review {i}: fine.", "stars": {i % 5}}}\n')
+        for i in range(1, rows + 1):
+            row_id = id_form.format(i)
+            file.write(f'{{"id": "{row_id}", "prompt": "Is it good? Review {i}: fine.", "stars": {i % 5}}}\n')
     return path
 
 
@@ -135,6 +143,7 @@ def play(source: Path, directory: Path, *, settled: int, window: int = WINDOW, s
     """Run the rows that aren't done in `directory`, or the first `stop_at` of them."""
     clock, meter = WallClock(), Meter(settled)
     started_s, cpu_s = time.perf_counter(), time.process_time()
+    directory.mkdir(exist_ok=True)
     stored = open_stored(directory, "parquet")
     clock.restart(stored.clock_ns)
     rows = read_rows(
@@ -167,14 +176,18 @@ def play(source: Path, directory: Path, *, settled: int, window: int = WINDOW, s
             ran_s, ran_cpu_s = time.perf_counter() - started_s, time.process_time() - cpu_s
             if outcome.ending is Ending.COMPLETE:
                 writer.complete()
+            gc.collect()
+            kept = tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes()
     assert totals.summary().rows_ok == meter.rows
     assert meter.first_step_s is not None
     return Measured(
         rows=meter.rows,
-        growth=max(meter.peak, resident()) - meter.base,
+        growth=meter.peak - meter.base,
+        end_growth=max(meter.peak, resident()) - meter.base,
         wall_s=ran_s,
         cpu_s=ran_cpu_s,
         first_step_s=meter.first_step_s - started_s,
+        kept=kept,
         end_s=time.perf_counter() - started_s - ran_s,
     )
 
@@ -184,7 +197,8 @@ def show(name: str, measured: Measured) -> None:
     print(
         f"{name}: {rows:,} rows, {measured.wall_s / rows * 1e6:.0f} us a row ({measured.cpu_s / rows * 1e6:.0f} us of "
         f"CPU), first step after {measured.first_step_s:.2f} s, {measured.end_s:.1f} s for the final form; "
-        f"resident memory +{measured.growth / 1e6:.1f} MB to {resident() / 1e6:.0f} MB",
+        f"resident memory +{measured.growth / 1e6:.1f} MB, with the final form +{measured.end_growth / 1e6:.1f} MB, "
+        f"to {resident() / 1e6:.0f} MB",
         flush=True,
     )
 
@@ -192,25 +206,20 @@ def show(name: str, measured: Measured) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--resume", action="store_true", help="stop at nine tenths, and go on in a new run")
-    parser.add_argument("--profile", action="store_true", help="also show where the engine's thread spent its time")
+    parser.add_argument("--resume", action="store_true", help="stop at nine tenths, and go on in a new process")
+    parser.add_argument("--go-on", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    rows = arguments.rows
+    tune_interpreter()
+    if arguments.go_on is not None:
+        show("resumed", play(arguments.go_on / "rows.jsonl", arguments.go_on / "out", settled=SETTLED))
+        return
     with tempfile.TemporaryDirectory(prefix="cbatch-rows-") as folder:
-        source = write_rows(Path(folder) / "rows.jsonl", rows)
-        directory = Path(folder) / "out"
-        prepare_directory(directory, force=False)
-        profile = cProfile.Profile(time.thread_time)
-        if arguments.profile:
-            profile.enable()
-        measured = play(source, directory, settled=10_000, stop_at=rows * 9 // 10 if arguments.resume else None)
-        profile.disable()
-        show("run", measured)
+        source, directory = write_rows(Path(folder) / "rows.jsonl", arguments.rows), Path(folder) / "out"
+        stop_at = arguments.rows * 9 // 10 if arguments.resume else None
+        show("run", play(source, directory, settled=SETTLED, stop_at=stop_at))
         if arguments.resume:
-            show("resumed", play(source, directory, settled=10_000))
-        if arguments.profile:
-            pstats.Stats(profile, stream=sys.stdout).sort_stats("tottime").print_stats(30)
+            command = [sys.executable, "-m", "tests.benchmarks.bench_rows", "--go-on", folder]
+            subprocess.run(command, check=True)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from cbatch.clock import WallClock
 from cbatch.errors import InputError, Interrupted
 from cbatch.inputs import RowStream, read_rows
 from cbatch.llama.model import Model
-from cbatch.types import RequestOutput, RowRef
+from cbatch.types import EngineView, RequestOutput, RowRef, StepRecord
 from tests.e2e.command import EXAMPLES, write_rows
 
 _DEFAULTS: dict[str, Any] = {
@@ -157,13 +158,34 @@ def test_for_people(tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixt
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_it_can_be_stopped(tmp_path: Path, tiny: Model) -> None:
-    path = write_rows(tmp_path / "rows.jsonl", [{"prompt": "hello"}])
-    options = run_options(inputs=[str(path)], model=str(tiny.config.path))
+@pytest.mark.parametrize("after_steps", [0, 1, 5, 12, 40])
+def test_it_can_be_stopped_at_any_time(
+    tmp_path: Path, tiny: Model, monkeypatch: pytest.MonkeyPatch, after_steps: int
+) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [{"prompt": "hello", "max_tokens": 1500}] * 9)
+    options = run_options(inputs=[str(path)], model=str(tiny.config.path), ignore_eos=True)
     job = DryRun(options, WallClock(), tiny)
-    job.control.abort()
+    step = Trial.step
+
+    def note(trial: Trial, record: StepRecord, view: Callable[[], EngineView]) -> None:
+        step(trial, record, view)
+        if len(trial.steps) == after_steps:
+            job.control.abort()
+
+    monkeypatch.setattr(Trial, "step", note)
+    if after_steps == 0:
+        job.control.abort()
     with pytest.raises(Interrupted, match="nothing was written"):
-        job.preview(read(options), 3, 1.0)
+        job.preview(read(options), 3, 20.0)
+
+
+def test_a_model_that_is_too_slow_is_given_up(tmp_path: Path, tiny: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cbatch.cli.dry_run._PATIENCE_S", 0.0)
+    path = write_rows(tmp_path / "rows.jsonl", [{"prompt": "hello", "max_tokens": 1500}] * 9)
+    options = run_options(inputs=[str(path)], model=str(tiny.config.path), ignore_eos=True)
+    found = DryRun(options, WallClock(), tiny).preview(read(options), 3, 20.0)
+    assert found.memory.slots == 4
+    assert found.estimate is None or found.estimate.measured_s < 5
 
 
 def test_inputs_that_cannot_be_read(tmp_path: Path, tiny_model: Path) -> None:

@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbatch.cli.job_time import (
-    OutputLengths,
     Speed,
     Trial,
     Work,
     estimate,
-    output_lengths,
     shared_tokens,
     spread,
     work_of,

@@ -64,6 +64,7 @@ def _one_life(
     folder: Path, arguments: Sequence[object], chance: random.Random, found: Kills, longest_s: float, kills: int
 ) -> None:
     """Of a parent: it ends by being killed, or with its job."""
+    born_ns = time.monotonic_ns()
     process = _start(folder, arguments)
     parent = psutil.Process(process.pid)
     while found.of_parent + found.of_worker < kills:
@@ -77,12 +78,13 @@ def _one_life(
         if workers and chance.random() < 0.5:
             workers[0].kill()
             found.of_worker += 1
+            born_ns = at_ns
             continue
         process.kill()
         process.wait()
         found.of_parent += 1
         psutil.wait_procs(workers, timeout=10)
-        _look(folder, at_ns, found)
+        _look(folder, born_ns, at_ns, found)
         return
     if process.poll() is None:
         process.kill()
@@ -100,12 +102,12 @@ def _again(folder: Path) -> None:
     (folder / "report").unlink()
 
 
-def _look(folder: Path, killed_ns: int, found: Kills) -> None:
-    """Whether everything that had been finished long enough is stored."""
+def _look(folder: Path, born_ns: int, killed_ns: int, found: Kills) -> None:
+    """Whether everything that a worker had finished, long enough before it was killed, is stored."""
     done = open_stored(folder / "out", "parquet").done if (folder / "out").exists() else ()
     for row, at_ns in _reports(folder):
         before_s = (killed_ns - at_ns) / 1e9
-        if before_s > DURABLE_S and row not in done:
+        if at_ns > born_ns and before_s > DURABLE_S and row not in done:
             found.lost.append((row, before_s))
 
 

@@ -230,9 +230,13 @@ def test_a_small_file_system(tiny_model: Path, tmp_path: Path) -> None:
     out = tmp_path / "small"
     out.mkdir()
     line = " ".join(command("run", many, *options(tiny_model, out / "out")))
-    script = f"mount -t tmpfs -o size=100k none {out} || exit 77; {line}; code=$?; cp -r {out}/out {tmp_path}/kept; exit $code"
+    script = f"mount -t tmpfs -o size=100k none {out} || exit 77; {line}; code=$?; cp -r {out}/out {tmp_path}/kept"
     done = subprocess.run(
-        ["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=100, check=False
+        ["unshare", "-rm", "sh", "-c", f"{script}; exit $code"],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
     if done.returncode in (1, 77) and "cbatch" not in done.stderr:
         pytest.skip("no file system can be mounted here")

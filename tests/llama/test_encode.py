@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import inspect
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,8 @@ import numpy as np
 import pytest
 
 from cbatch.config import ModelConfig
+from cbatch.inputs import READ_FAULTS
+from cbatch.llama import encode
 from cbatch.llama.chat import ChatTemplate, load_template
 from cbatch.llama.encode import Encoder, stream_seed
 from cbatch.llama.model import Model
@@ -159,11 +163,11 @@ def test_messages_nested_too_deeply(tiny: Model, chatml: ChatTemplate) -> None:
 
 @pytest.mark.parametrize("row", [prompt(""), chat(), prompt("", RowKind.COMPLETION)])
 def test_empty_prompt(tiny: Model, chatml: ChatTemplate, row: Row) -> None:
-    assert fault(make(tiny, chatml), row).code == "empty_prompt"
+    assert fault(make(tiny, chatml), row).code == "no_tokens"
 
 
 def test_template_that_renders_nothing(tiny: Model) -> None:
-    assert fault(make(tiny, ChatTemplate("")), prompt("Hi")).code == "empty_prompt"
+    assert fault(make(tiny, ChatTemplate("")), prompt("Hi")).code == "no_tokens"
 
 
 def test_lone_surrogate(tiny: Model, chatml: ChatTemplate) -> None:
@@ -176,7 +180,7 @@ def test_lone_surrogate(tiny: Model, chatml: ChatTemplate) -> None:
 @pytest.mark.parametrize("fields", [{"logit_bias": ((N_VOCAB, 1.0),)}, {"stop_token_ids": (5, N_VOCAB)}])
 def test_token_ids_outside_the_vocabulary(tiny: Model, fields: dict[str, Any]) -> None:
     found = fault(make(tiny), prompt("Hi", **fields))
-    assert found.code == "invalid_parameter"
+    assert found.code == "unknown_token"
     assert f"{next(iter(fields))} names token {N_VOCAB}" in found.message
     assert isinstance(make(tiny).encode(prompt("Hi", stop_token_ids=(N_VOCAB - 1,))), Request)
 
@@ -223,3 +227,11 @@ def test_stream_seed_never_changes() -> None:
     """`b2sum -l 64` of `run 0 row 1` and of `seed 0`, little-endian: a resumed run must draw as the first one did."""
     assert stream_seed(0, "1", None) == int.from_bytes(bytes.fromhex("a68302361b161031"), "little")
     assert stream_seed(0, "1", 0) == int.from_bytes(bytes.fromhex("4107124672ed417d"), "little")
+
+
+def test_no_code_is_one_of_reading(tiny: Model, chatml: ChatTemplate) -> None:
+    """Here the row has claimed its id, and one that reading refuses hasn't: resuming goes by the code."""
+    source = inspect.getsource(encode)
+    codes = set(re.findall(r'RowFault\(\s*row\.ref, "([a-z_]+)"', source))
+    assert len(codes) == 5
+    assert not codes & READ_FAULTS

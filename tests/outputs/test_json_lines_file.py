@@ -55,7 +55,17 @@ def test_a_file_without_lines_has_no_groups(tmp_path: Path) -> None:
     assert list(line_groups(tmp_path / "r.jsonl")) == []
 
 
-@pytest.mark.parametrize("line", ["{}", "", "answers", '{"id": "batch_req_x", "custom_id": "a"}'])
+BEGINNING = '{"id": "batch_req_1", "custom_id": "a", "response": '
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("{}", "", "answers", '{"id": "batch_req_x", "custom_id": "a"}'),
+        *(BEGINNING, f"{BEGINNING}{{}}}}", f'{BEGINNING}null, "error": null}}', f"{BEGINNING}null}}"),
+        f'{{"id": "batch_req_{"9" * 30}", "custom_id": "a", "response": null, "error": {{"code": "x"}}}}',
+    ],
+)
 def test_a_line_that_is_not_cbatch_s_is_an_output_error(tmp_path: Path, line: str) -> None:
     path = tmp_path / "r.jsonl"
     write(path, JsonLines("m", lambda _: True, spell).batch(results()))
@@ -64,6 +74,15 @@ def test_a_line_that_is_not_cbatch_s_is_an_output_error(tmp_path: Path, line: st
     [group] = line_groups(path)
     with pytest.raises(OutputError, match=r"r\.jsonl holds something that cbatch didn't write, between bytes 0 and"):
         group.read(["row", "finish_reason"])
+
+
+def test_half_a_line_is_an_output_error(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    write(path, JsonLines("m", lambda _: True, spell).batch(results()))
+    path.write_bytes(path.read_bytes()[:-3])
+    [group] = line_groups(path)
+    with pytest.raises(OutputError, match="that cbatch didn't write"):
+        group.read(["row"])
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)

@@ -193,7 +193,7 @@ def test_a_target_that_is_no_file_of_results_is_an_output_error(tmp_path: Path, 
         pq.write_table(pa.table({"x": [1]}), path)
     else:
         path.write_text("mine")
-    with pytest.raises(OutputError, match="answers (holds|is of another)"):
+    with pytest.raises(OutputError, match=r"answers (holds|is of another)"):
         open_stored(directory, output_format, target=path)
     assert path.exists()
 
@@ -203,7 +203,7 @@ def test_a_part_of_another_version_is_an_output_error(tmp_path: Path) -> None:
     path = tmp_path / "results" / "part-00000.parquet"
     table = pq.read_table(path)
     pq.write_table(table.append_column("label", [["a"]]), path)
-    with pytest.raises(OutputError, match="of another version of cbatch, .*: its columns label aren't known"):
+    with pytest.raises(OutputError, match=r"of another version of cbatch, .*: its columns label aren't known"):
         open_stored(tmp_path, "parquet")
 
 
@@ -281,6 +281,7 @@ def test_any_sessions_come_to_the_same(
 ) -> None:
     folder = tmp_path_factory.mktemp("job")
     (folder / "run").mkdir()
+    (folder / "run" / "run.json").touch()
     job = Job(folder / "run", output_format, folder / "answers" if single else None)
     for rows, failing, retry, ending in sessions:
         job.session(rows, failing=failing, retry=retry, ending=ending, order=order)

@@ -372,8 +372,8 @@ def test_columns_of_typed_sources_keep_their_types(
     arrays = {name: typed_array(kind, values) for name, kind, values in TYPED}
     rows = [{name: array[i] for name, array in arrays.items()} for i in range(3)]
     path = None if target is None else tmp_path / target
-    options = {"carried_types": {name: kind for name, kind, _ in TYPED}, "target": path}
-    with open_writer(tmp_path, **options) as writer:
+    types = {name: kind for name, kind, _ in TYPED}
+    with open_writer(tmp_path, carried_types=types, target=path) as writer:
         for row in (2, 0, 1):
             writer.finished(make_ref(row + 1, rows[row]), make_output([1]))
         if complete:

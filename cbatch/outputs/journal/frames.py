@@ -22,6 +22,8 @@ HEAD = struct.Struct("<4sBQI")
 _MAGIC = b"cbj1"
 _ITEM = struct.Struct("<BQ")
 _LENGTH = struct.Struct("<Q")
+_MOST_COMPRESSION = 16
+"""Bits: zstd makes 128 KiB of equal bytes a block of 4."""
 _CODEC = pa.Codec("zstd", compression_level=1)
 
 Batches = Mapping[str, pa.RecordBatch]
@@ -82,7 +84,7 @@ def _frame(kind: int, messages: Mapping[str, pa.Buffer]) -> bytes:
     for table, message in messages.items():
         pieces += [_ITEM.pack(TABLES.index(table), message.size), message]
     content = b"".join(pieces)
-    payload = _LENGTH.pack(len(content)) + _CODEC.compress(content, asbytes=True)
+    payload: bytes = _LENGTH.pack(len(content)) + _CODEC.compress(content, asbytes=True)
     return HEAD.pack(_MAGIC, kind, len(payload), checksum(kind, payload)) + payload
 
 
@@ -90,6 +92,8 @@ def _messages(payload: bytes) -> Iterator[tuple[str, pa.Buffer]]:
     if len(payload) < _LENGTH.size:
         raise ValueError("no length")
     [size] = _LENGTH.unpack_from(payload)
+    if size > len(payload) << _MOST_COMPRESSION:
+        raise ValueError("a length that no content has")
     content = _CODEC.decompress(payload[_LENGTH.size :], decompressed_size=size)
     rest = 0
     while rest < size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -49,6 +50,8 @@ class Segment:
                 while rest:
                     rest = rest[os.write(self._descriptor, rest) :]
                 os.fsync(self._descriptor)
+                if os.fstat(self._descriptor).st_nlink == 0:
+                    raise FileNotFoundError(errno.ENOENT, "it was removed")
         except BaseException:
             with suppress(OSError):  # half a frame does no harm: readers drop it
                 os.ftruncate(self._descriptor, self.size)

@@ -1,0 +1,135 @@
+"""Runs loads on a real context, through the real engine, and says what each step computed and took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+
+from cbatch.clock import Clock
+from cbatch.config import ContextConfig, SchedulerConfig
+from cbatch.engine import Engine
+from cbatch.errors import EngineError
+from cbatch.llama.model import Model
+from cbatch.llama.runner import LlamaRunner
+from cbatch.llama.tokenizer import Tokenizer
+from cbatch.sim.measured import MeasuredCall, MeasuredStep
+from cbatch.sim.ubatches import Span, cut_pool, cut_streams
+from cbatch.tune.loads import Load
+from cbatch.types import CallRecord, Computed, StepRecord
+
+
+class Bench:
+    """A context under measurement. Raises as `Context` where it can't be made. Close it before the model."""
+
+    def __init__(self, model: Model, tokenizer: Tokenizer, config: ContextConfig, clock: Clock) -> None:
+        self._vocabulary = model.n_vocab
+        self._runner = LlamaRunner(model, tokenizer, config, clock)
+        resolved = self._runner.context.resolved
+        self._streams = resolved.kv_mode == "split" or model.memory.has_state
+        self._ubatch = resolved.ubatch
+        # in a pool too, sequences get cells of their own: a job's rows seldom share theirs
+        scheduler = SchedulerConfig(
+            config.max_num_seqs, config.max_num_batched_tokens, share_cells=False, compact=False
+        )
+        self._engine = Engine(self._runner, scheduler)
+
+    def run(self, load: Load) -> list[MeasuredStep]:
+        """The load's steps. Raises `EngineError` where a sequence fails."""
+        requests = load.requests(self._vocabulary)
+        for request in requests:
+            self._engine.add(request)
+        records = []
+        while self._engine.has_work:
+            for output in self._engine.step():
+                if output.error is not None:
+                    raise EngineError(output.error)
+            if self._engine.last_step is not None:
+                records.append(self._engine.last_step)
+        self._engine.forget_prefixes()
+        prompts = {request.id: int(request.prompt.size) for request in requests}
+        return measured_steps(records, prompts, streams=self._streams, ubatch=self._ubatch)
+
+    def close(self) -> None:
+        self._runner.close()
+
+
+def measured_steps(
+    records: Sequence[StepRecord], prompts: Mapping[str, int], *, streams: bool, ubatch: int
+) -> list[MeasuredStep]:
+    """Of steps that followed one another at once. `prompts`: tokens of each request's; ids have no `#`."""
+
+    def calls_of(record: StepRecord) -> tuple[MeasuredCall, ...]:
+        return tuple(call(each, record.kv_used_cells) for each in record.call_log)
+
+    def call(each: CallRecord, used: int) -> MeasuredCall:
+        spans = [_span(computed, prompts) for computed in each.computed]
+        ubatches = cut_streams(spans, ubatch) if streams else cut_pool(spans, ubatch, used)
+        return MeasuredCall(tuple(ubatches), each.end_ns - each.start_ns)
+
+    ends = [record.start_ns for record in records[1:]] + [record.end_ns for record in records[-1:]]
+    return [
+        MeasuredStep(
+            calls=calls_of(record),
+            running=record.slots_busy,
+            sampled=record.output_tokens,
+            sample_ns=record.sample_ns,
+            overhead_ns=max(0, end - record.start_ns - _timed_ns(record)),
+            restored_tokens=record.restored_tokens,
+            restore_ns=record.restore_ns,
+            saved_tokens=_saved(record),
+            save_ns=record.save_ns,
+        )
+        for record, end in zip(records, ends, strict=True)
+    ]
+
+
+def _span(computed: Computed, prompts: Mapping[str, int]) -> Span:
+    prompt = prompts[computed.id.partition("#")[0]]
+    return Span(computed.slot, computed.start, computed.length, int(computed.start + computed.length >= prompt))
+
+
+def _timed_ns(record: StepRecord) -> int:
+    return record.llama_ns + record.sample_ns + record.restore_ns + record.save_ns
+
+
+def _saved(record: StepRecord) -> int:
+    """A snapshot is taken at the end of a chunk."""
+    if record.save_ns == 0:
+        return 0
+    chunks = (each for call in record.call_log for each in call.computed if each.phase == "prefill")
+    return max((each.start + each.length for each in chunks), default=0)
+
+
+def settled(repetitions: Sequence[Sequence[MeasuredStep]]) -> list[MeasuredStep]:
+    """All steps of repetitions of the same loads, each with the median of the times that it took in all of them.
+
+    The same load is scheduled in the same way, so that step i of one is step i of another; where it wasn't, times
+    stay as they are.
+    """
+    if len({tuple(map(_shape, steps)) for steps in repetitions}) != 1:
+        return [step for steps in repetitions for step in steps]
+    return [typical for same in zip(*repetitions, strict=True) for typical in [_typical(same)] * len(same)]
+
+
+def _shape(step: MeasuredStep) -> tuple[object, ...]:
+    return (step.running, step.sampled, tuple(call.ubatches for call in step.calls))
+
+
+def _typical(same: Sequence[MeasuredStep]) -> MeasuredStep:
+    calls = tuple(
+        MeasuredCall(of_one[0].ubatches, _middle(call.ns for call in of_one))
+        for of_one in zip(*(step.calls for step in same), strict=True)
+    )
+    return replace(
+        same[0],
+        calls=calls,
+        sample_ns=_middle(step.sample_ns for step in same),
+        overhead_ns=_middle(step.overhead_ns for step in same),
+        restore_ns=_middle(step.restore_ns for step in same),
+        save_ns=_middle(step.save_ns for step in same),
+    )
+
+
+def _middle(values: Iterable[int]) -> int:
+    return round(median(values))

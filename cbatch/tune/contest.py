@@ -1,0 +1,66 @@
+"""Coarse to fine: first types of KV with and without flash attention, then one change after another of the best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from cbatch.tune.mix import Mix
+from cbatch.tune.race import Entrant, Trial, race, winner
+from cbatch.tune.result import Tried
+from cbatch.tune.setting import Setting
+
+Variants = Callable[[Setting], Iterable[Setting]]
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """What was tried, with the first setting as 1, and the one that beat all before it by more than noise."""
+
+    tried: tuple[Tried, ...]
+    best: Setting
+    over_first: float
+
+
+def contest(
+    kernels: Sequence[Setting],
+    variants: Variants,
+    trial: Trial,
+    mix: Mix,
+    *,
+    time_for_kernels: Callable[[], bool],
+    time_for_variants: Callable[[], bool],
+    refine: Callable[[], None],
+) -> Contest:
+    """The first two of `kernels` are cbatch's own rules and llama.cpp's; `refine` is called before variants are."""
+    entrants = race(kernels, trial, mix, time_left=time_for_kernels)
+    best = winner(entrants)
+    ratio = best.ratio or 1.0
+    found = [(each, 1.0) for each in entrants]
+    setting, seen = best.setting, set(kernels)
+    refine()
+    while time_for_variants() and (others := [each for each in variants(setting) if each not in seen]):
+        seen.update(others)
+        entrants = race([setting, *others], trial, mix, time_left=time_for_variants)
+        found += [(each, ratio) for each in entrants[1:]]
+        best = winner(entrants)
+        if best is entrants[0]:
+            break
+        setting, ratio = best.setting, ratio * (best.ratio or 1.0)
+    return Contest(tuple(_tried(found, kernels, mix)), setting, ratio)
+
+
+def _tried(found: Sequence[tuple[Entrant, float]], kernels: Sequence[Setting], mix: Mix) -> Iterable[Tried]:
+    """Of each entrant, and how much faster its race's reference was than the first setting."""
+    of_llama_cpp = next((each.ratio for each, _ in found if each.setting in kernels[1:2]), None) or None
+    for entrant, base in found:
+        over = None if entrant.ratio is None else entrant.ratio * base
+        speeds = entrant.typical
+        yield Tried(
+            setting=entrant.setting,
+            speeds=speeds,
+            tokens_per_s=None if speeds is None else mix.outputs * 1e9 / mix.row_ns(speeds),
+            over_default=over,
+            over_llama_cpp=None if over is None or of_llama_cpp is None else over / of_llama_cpp,
+            refused=entrant.refused,
+        )

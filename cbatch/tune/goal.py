@@ -1,0 +1,44 @@
+"""What to tune for: rows that stand for the job, and what counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cbatch.metrics import Objectives
+from cbatch.types import Request
+
+_LEAST_ROWS, _MOST_ROWS = 192, 1_000
+_TOKENS = 40_000
+"""Output tokens of the rows that are simulated, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A job, and how it is to be served."""
+
+    requests: Sequence[Request]
+    """Its rows or some of them, one at least; each goes on to its max_tokens."""
+    shared_tokens: int = 0
+    """How many of all their prompt tokens others begin with too."""
+    made_up: bool = False
+    """Whether they are only as long as the job's, with random prompts."""
+    all_rows: bool = False
+    """Whether the job has no more rows."""
+    objectives: Objectives = field(default_factory=Objectives)
+    rate: float | None = None
+    """Requests a second; with objectives."""
+    most_stall_ns: float | None = None
+    """How long a step may last."""
+    allow_kv_quant: bool = False
+
+    @property
+    def for_throughput(self) -> bool:
+        """And nothing else."""
+        return self.rate is None and self.most_stall_ns is None
+
+    def sample(self) -> list[Request]:
+        """Rows from all over, enough to tell how the job goes and few enough to simulate often."""
+        outputs = sum(request.sampling.max_tokens for request in self.requests) / len(self.requests)
+        count = min(len(self.requests), _MOST_ROWS, max(_LEAST_ROWS, int(_TOKENS / outputs)))
+        return [self.requests[i * len(self.requests) // count] for i in range(count)]

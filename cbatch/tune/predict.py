@@ -1,0 +1,133 @@
+"""What a job would take, by the cost model: the real scheduler on virtual time. Measures nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cbatch.clock import VirtualClock
+from cbatch.config import ContextConfig, SchedulerConfig, padded
+from cbatch.engine import Engine
+from cbatch.feed import Arrivals
+from cbatch.metrics import Objectives, ReplayAccumulator
+from cbatch.replay import Replay
+from cbatch.sim.costs import StepCostModel
+from cbatch.sim.runner import SimulatedRunner
+from cbatch.sim.ubatches import Span, cut_pool, cut_streams
+from cbatch.types import Request, RowRef
+
+SLOTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
+"""That are worth a look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """A job in figures."""
+
+    seconds: float
+    output_tokens: int
+    steps: int
+
+    @property
+    def tokens_per_s(self) -> float:
+        return self.output_tokens / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def step_ns(self) -> float:
+        """In the mean: how long a sequence waits for its next token."""
+        return self.seconds * 1e9 / max(1, self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """Jobs on contexts of one setting. `context` and `scheduler` are those of the run, but for slots and cells."""
+
+    costs: StepCostModel
+    context: ContextConfig
+    scheduler: SchedulerConfig
+    bytes_per_token: float = 0.0
+    parking: int = 0
+
+    def runner(self, slots: int, cells: int, clock: VirtualClock) -> SimulatedRunner:
+        context = replace(self.context, max_num_seqs=slots, cells_per_seq=padded(cells))
+        return SimulatedRunner(
+            self.costs, context, clock=clock, bytes_per_token=self.bytes_per_token, parking=self.parking
+        )
+
+    def with_slots(self, slots: int, batched_tokens: int | None = None) -> SchedulerConfig:
+        tokens = self.scheduler.max_num_batched_tokens if batched_tokens is None else batched_tokens
+        return replace(self.scheduler, max_num_seqs=slots, max_num_batched_tokens=max(slots, tokens))
+
+    def run(self, requests: Sequence[Request], slots: int, batched_tokens: int | None = None) -> Predicted:
+        """All there from the beginning, as rows of a job are; each goes on to its max_tokens."""
+        clock = VirtualClock()
+        engine = Engine(self.runner(slots, _cells(requests), clock), self.with_slots(slots, batched_tokens))
+        for request in requests:
+            engine.add(request)
+        steps = tokens = 0
+        while engine.has_work:
+            engine.step()
+            record = engine.last_step
+            if record is not None:
+                steps, tokens = steps + 1, tokens + record.output_tokens
+        return Predicted(clock.now_ns() / 1e9, tokens, steps)
+
+    def attainment(
+        self,
+        requests: Sequence[Request],
+        rate: float,
+        objectives: Objectives,
+        slots: int,
+        batched_tokens: int | None = None,
+    ) -> float:
+        """Share of requests that meet the objectives where they come at random, `rate` a second (Poisson)."""
+        clock = VirtualClock()
+        cells = _cells(requests)
+        config = replace(self.with_slots(slots, batched_tokens), keep_prefixes=True, group_prefixes=False)
+        engine = Engine(self.runner(slots, cells, clock), config)
+        totals = ReplayAccumulator(objectives)
+        Replay(engine, Arrivals(_arriving(requests, rate), clock), [totals], max_cells=padded(cells)).run()
+        return totals.summary().attainment or 0.0
+
+
+def _cells(requests: Sequence[Request]) -> int:
+    return max(request.cells_needed for request in requests)
+
+
+def _arriving(requests: Sequence[Request], rate: float) -> Iterable[tuple[RowRef, Request]]:
+    """The same gaps at each rate, but for their scale."""
+    times = np.cumsum(np.random.default_rng(3).exponential(1e9 / rate, len(requests))).astype(int).tolist()
+    for number, (request, at) in enumerate(zip(requests, times, strict=True), 1):
+        yield RowRef(number, request.id, request.id, at), replace(request, arrival_ns=at)
+
+
+def chunk_within(
+    costs: StepCostModel, context: ContextConfig, slots: int, held: int, most_ns: float, most: int
+) -> int | None:
+    """Prompt tokens that a step with `slots` - 1 decodes at `held` tokens of context may compute in `most_ns`, at most
+    `most`; None where the decodes alone take longer."""
+
+    def step_ns(chunk: int) -> float:
+        decodes = [Span(slot, held, 1, 1) for slot in range(slots - 1)]
+        prompt = [Span(slots - 1, held, chunk, 1)] if chunk else []
+        if context.kv_mode == "split":
+            calls = [cut_streams(spans, context.ubatch) for spans in (decodes, prompt) if spans]
+        else:
+            calls = [cut_pool([*decodes, *prompt], context.ubatch, slots * held + chunk)] if decodes or prompt else []
+        sampled = len(decodes) + len(prompt)
+        return sum(costs.call_ns(call) for call in calls) + costs.overhead_ns(sampled) + costs.sample_ns(sampled)
+
+    if step_ns(1) > most_ns:
+        return None
+    return _highest(lambda chunk: step_ns(chunk) <= most_ns, most)
+
+
+def _highest(holds: Callable[[int], bool], most: int) -> int:
+    """The highest number, 1 to `most`, that holds, of which all lower ones do; 1 does."""
+    low, high = 1, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low

@@ -1,0 +1,89 @@
+"""All that the step-cost model wants to know of one setting: which loads to run, on contexts of which sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from cbatch.sim.costs import StepCostModel
+from cbatch.sim.fit import fit, held_out
+from cbatch.sim.measured import Deviation, MeasuredStep
+from cbatch.tune.bench import Bench, settled
+from cbatch.tune.loads import Decodes, Load, Prompts, cells_of, slots_of
+from cbatch.tune.mix import Mix
+
+RUNNING = (1, 2, 4, 8, 16, 32, 64)
+"""Sequences that decode at once."""
+_CHUNKS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
+_STEPS = 6
+_DEEP = 16
+"""Sequences of the context in which long ones are measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """A context, and what is run on it."""
+
+    loads: tuple[Load, ...]
+
+    @property
+    def slots(self) -> int:
+        return slots_of(self.loads)
+
+    @property
+    def cells(self) -> int:
+        return cells_of(self.loads)
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """A fitted model, and how far it is from steps that it wasn't fitted to."""
+
+    model: StepCostModel
+    error: Deviation
+
+
+def stands(mix: Mix, most_slots: int, ubatch: int, *, tokens: int) -> list[Stand]:
+    """Wide: many sequences at the job's context length. Deep: longer and shorter contexts, and prompts.
+
+    `tokens`: about so many prompt tokens may be computed.
+    """
+    running = [n for n in RUNNING if n < most_slots] + [most_slots]
+    wide = [mix.decodes(n, _STEPS) for n in running]
+    deep = min(_DEEP, most_slots)
+    contexts = sorted({max(1, mix.context // 4), 2 * mix.context})
+    decodes: list[Load] = [Decodes(n, context, _STEPS) for context in contexts for n in sorted({1, deep})]
+    return [Stand(tuple(wide)), Stand((*_prompts(mix, deep, ubatch, tokens), *decodes))]
+
+
+def _prompts(mix: Mix, slots: int, ubatch: int, tokens: int) -> Iterator[Prompts]:
+    """A call full of chunks of each length, one of a single chunk, one of two, and prompts as the job's."""
+    share = max(16, tokens // 12)
+    for chunk in _CHUNKS:
+        if chunk <= share:
+            yield Prompts((chunk,) * max(1, min(slots, min(ubatch, share) // chunk)))
+            if chunk >= 64 and chunk <= share // 2:
+                yield Prompts((chunk,))
+    if ubatch > _CHUNKS[-1] and ubatch <= tokens // 3:
+        yield Prompts((ubatch,))
+    yield mix.prompts_of(tokens // 4, slots)
+
+
+def survey(
+    stands: list[Stand], open_bench: Callable[[int, int], Bench], *, repetitions: int, time_left: Callable[[], bool]
+) -> Costs:
+    """Run all of it, as often as there is time for, once at least; `open_bench` is given slots and cells."""
+    found: list[list[MeasuredStep]] = []
+    while not found or (len(found) < repetitions and time_left()):
+        found.append([step for stand in stands for step in _run(stand, open_bench)])
+    steps = settled(found)
+    return Costs(fit(steps), held_out(steps))
+
+
+def _run(stand: Stand, open_bench: Callable[[int, int], Bench]) -> Iterator[MeasuredStep]:
+    bench = open_bench(stand.slots, stand.cells)
+    try:
+        for load in stand.loads:
+            yield from bench.run(load)
+    finally:
+        bench.close()
