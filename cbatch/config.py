@@ -19,6 +19,7 @@ MAX_CPUS = 512
 FLASH_ATTN = ("auto", "on", "off")
 BATCHING = ("continuous", "static", "padded")
 PREEMPT = ("swap", "recompute", "off")
+DRAIN = ("arrival", "longest")
 ON_OVERFLOW = ("error", "truncate-left", "truncate-middle", "shift")
 
 
@@ -44,6 +45,8 @@ class SchedulerConfig:
     """In a pool, let sequences share the cells of a prefix; not where contexts shift, which moves cells."""
     group_prefixes: bool = False
     """Of equal priorities, let those that share prefixes run one after the other instead of in order of arrival."""
+    drain: str = "arrival"
+    """One of `DRAIN`: which of equal priorities are let in first once nothing more will arrive; for continuous."""
     preempt: str = "swap"
     """One of `PREEMPT`: what becomes of a sequence's KV when it gives way to one of higher priority."""
     kv_overcommit: bool = False
@@ -58,6 +61,8 @@ class SchedulerConfig:
             raise UsageError(f"batching is {self.batching!r}: give one of {', '.join(BATCHING)}")
         if self.preempt not in PREEMPT:
             raise UsageError(f"preempt is {self.preempt!r}: give one of {', '.join(PREEMPT)}")
+        if self.drain not in DRAIN:
+            raise UsageError(f"drain is {self.drain!r}: give one of {', '.join(DRAIN)}")
         if self.kv_overcommit and self.preempt == "off":
             raise UsageError("kv-overcommit needs preemption for when memory runs out: leave --preempt off out")
         if self.prefix_cache_bytes < 0:

@@ -134,6 +134,8 @@ class Driver:
                 self._fault(job)
             else:
                 self._start(*job)
+        if self._engine.minds_end and self._feed.exhausted:
+            self._engine.end_arrivals()
 
     def _start(self, ref: RowRef, request: Request) -> None:
         fitted = fit_to_context(request, self._max_cells, self._overflow)

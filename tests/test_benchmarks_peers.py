@@ -17,6 +17,7 @@ from tests.benchmarks.bench_peers import rotated
 from tests.benchmarks.peers import batched_bench, server
 from tests.benchmarks.peers.cbatch_engine import default_options, requests_of
 from tests.benchmarks.peers.clients import HOST, drive, predicted
+from tests.benchmarks.peers.contention import CpuTime
 from tests.benchmarks.peers.flags import Flags, total_cells
 from tests.benchmarks.peers.jobs import BenchJob, BenchRow, make_jobs
 from tests.benchmarks.peers.measured import Measured, PeerFailed
@@ -138,6 +139,12 @@ def test_a_server_that_gives_too_little_is_found_out() -> None:
         drive(port, BenchJob("test", (BenchRow((0,), 5),)), slots=2)
 
 
+def test_clients_stop_when_one_fails() -> None:
+    rows = tuple(BenchRow((1,), 1) for _ in range(1000))
+    with pytest.raises(PeerFailed, match="can't be asked"):
+        drive(server._free_port(), BenchJob("test", rows), slots=2)
+
+
 def test_an_error_is_no_answer() -> None:
     with pytest.raises(PeerFailed, match="too large"):
         predicted(b'{"error": {"message": "too large"}}')
@@ -151,7 +158,7 @@ def test_a_server_that_ends_at_once_is_told_with_its_log() -> None:
 def results_of(*rates: tuple[str, str, int, float]) -> Results:
     results = Results()
     for peer, flags, repetition, rate in rates:
-        results.add(Result("U", peer, flags, repetition, Measured(1 / rate, 1)))
+        results.add(Result("U", peer, flags, repetition, Measured(1 / rate, 1), foreign_cpus=0.0))
     return results
 
 
@@ -168,6 +175,18 @@ def test_without_cbatch_there_is_no_ratio(tmp_path: Path) -> None:
     results.write(tmp_path / "ratios.parquet")
     assert pq.read_table(tmp_path / "ratios.parquet")["ratio"].to_pylist() == [None]
     assert "loop" in "\n".join(results.table("U"))
+
+
+def test_company_is_told() -> None:
+    results = results_of(("loop", "", 0, 100))
+    results.add(Result("U", "loop", "", 1, Measured(1.0, 100), foreign_cpus=0.7))
+    assert list(results.table("U"))[-1].startswith("  1 measurements had company")
+
+
+def test_cpu_time_of_others() -> None:
+    before, after = CpuTime(wall=0.0, busy=100.0, own=10.0), CpuTime(wall=10.0, busy=120.0, own=25.0)
+    assert after.foreign_since(before) == 0.5
+    assert after.foreign_since(before._replace(own=0.0)) == 0.0
 
 
 def test_the_best_number_of_slots_is_marked() -> None:

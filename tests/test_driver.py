@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -134,6 +136,48 @@ def test_an_input_that_breaks_off_costs_no_row_before_the_break() -> None:
     with pytest.raises(InputError, match="gone"):
         driver.run()
     assert sorted(seen.outputs) == ["1", "2"]
+
+
+def play_in_order(feed: LookAhead, after_step: Callable[[], None] | None = None) -> list[str]:
+    """The ids in order of their ends, in one slot, where the longest go first at the end."""
+    engine = Engine(FakeRunner(max_num_seqs=1), SchedulerConfig(1, drain="longest"))
+    recorder = Recorder()
+    recorder.after_step = after_step
+    Driver(engine, feed, [recorder], max_cells=100).run()
+    return list(recorder.outputs)
+
+
+def forced(number: int, max_tokens: int) -> Job:
+    return ref(number), request(str(number), max_tokens=max_tokens, ignore_eos=True)
+
+
+def test_once_the_feed_is_exhausted_the_longest_rows_go_first() -> None:
+    feed = LookAhead(forced(number, length) for number, length in enumerate((2, 3, 5, 4), 1))
+    feed.first_window(patience_s=10)
+    assert play_in_order(feed) == ["3", "4", "2", "1"]
+
+
+def test_while_more_may_come_rows_run_in_order() -> None:
+    steps = 0
+    more = threading.Event()
+
+    def stepped() -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 3:  # 1 and the first token of 2
+            more.set()
+            while not feed.exhausted and not feed.num_ready:
+                time.sleep(0.001)
+
+    def jobs() -> Iterator[Job]:
+        yield from (forced(number, length) for number, length in enumerate((2, 3, 4, 5), 1))
+        assert more.wait(10)
+        yield forced(5, 6)
+
+    feed = LookAhead(jobs())
+    while feed.num_ready < 4:
+        time.sleep(0.001)
+    assert play_in_order(feed, stepped) == ["1", "2", "5", "4", "3"]
 
 
 def test_the_window_is_bounded_and_can_be_looked_at() -> None:

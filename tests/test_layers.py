@@ -28,10 +28,10 @@ BELOW: dict[str, set[str]] = {
     "llama": BOTTOM | {"engine"},
     "driver": BOTTOM | {"engine", "feed"},
     "sim": BOTTOM | {"engine", "metrics"},
-    "tune": BOTTOM | {"engine", "metrics", "sim", "llama"},
+    "tune": BOTTOM | {"engine", "metrics", "sim", "llama", "feed", "replay"},
     "replay": BOTTOM | {"engine", "feed", "metrics", "driver"},
     "pages": BOTTOM | {"metrics", "outputs"},
-    "report": BOTTOM | {"metrics", "driver", "replay", "traces", "sim"},
+    "report": BOTTOM | {"metrics", "driver", "replay", "traces", "sim", "tune"},
     "cli": BOTTOM
     | {"inputs", "engine", "metrics", "outputs", "feed", "llama", "driver", "replay", "report", "traces", "pages"}
     | {"sim", "supervise", "tune"},

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import typer
 
 from cbatch.cli import parts
 from cbatch.cli.control import Control
-from cbatch.cli.ending import EXIT_INTERRUPTED, EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, recorded, shown
+from cbatch.cli.ending import EXIT_INTERRUPTED, EXIT_ROWS_FAILED, recorded, shown
 from cbatch.cli.identity import Identity, identity_of, settle_stdin
+from cbatch.cli.interpreter import tune_interpreter
 from cbatch.cli.interrupts import Interrupts
 from cbatch.cli.job_notes import findings, left_over, resuming
 from cbatch.cli.options import Summary
@@ -48,7 +50,7 @@ from cbatch.types import Job, Observer
 
 def run_job(options: RunOptions, link: Link) -> int:
     """Run the job; returns the exit code. Raises `CbatchError` where it can't begin or breaks off."""
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    tune_interpreter()
     options.check()
     model_config, warning = parts.check_model(options)
     identity = identity_of(options, model_config.path)
@@ -86,6 +88,19 @@ def _nothing_to_do(options: RunOptions, earlier: Earlier) -> int:
 
 def _paths(options: RunOptions) -> Mapping[str, Path]:
     return output_paths(options.directory(), options.results_format.value, target=options.target)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What a run is driven with, once its first rows are known."""
+
+    runner: LlamaRunner
+    feed: Quarantine
+    rows: RowStream
+    window: Sequence[Job]
+    limit: int
+    """KV cells that a row may fill at most."""
+    overflow: Overflow
 
 
 class RunJob:
@@ -140,7 +155,7 @@ class RunJob:
             runner = LlamaRunner(self.model, self.tokenizer, context, self.clock, max_cells=grows_to)
             with closing(runner):
                 overflow = overflow_of(self.options, runner.context, limit)
-                self._record(runner, feed, rows, window, limit, overflow)
+                self._record(_Ready(runner, feed, rows, window, limit, overflow))
 
     def _rows(self) -> RowStream:
         stored = self.stored
@@ -154,65 +169,49 @@ class RunJob:
             taken=() if stored is None else stored.taken(READ_FAULTS),
         )
 
-    def _record(
-        self,
-        runner: LlamaRunner,
-        feed: Quarantine,
-        rows: RowStream,
-        window: list[Job],
-        limit: int,
-        overflow: Overflow,
-    ) -> None:
+    def _record(self, ready: _Ready) -> None:
         """Drive the run between the two writings of run.json."""
+        context = ready.runner.context
         record = {
-            **describe_run(self.options, self.model, runner.context, self.encoder.applied),
+            **describe_run(self.options, self.model, context, self.encoder.applied),
             "identity": self.identity,
             **sessions_of(None if self.earlier is None else self.earlier.record),
         }
 
         def ending(status: str, error: str | None) -> dict[str, Any]:
             summary = self.totals.summary()
-            return describe_end(status, summary, context=runner.context, notes=self.notes, error=error)
+            return describe_end(status, summary, context=ready.runner.context, notes=self.notes, error=error)
 
         with recorded(self.options.directory(), record, ending) as end:
-            self.outcome = self._drive(runner, feed, rows, window, limit, overflow)
-            self.notes += findings(self.totals.summary(), overcommits=self.options.kv_overcommit)
-            self.notes += left_over(
-                self.outcome, self.progress.figures().rows_total, feed.num_ready, self.totals.summary()
-            )
+            self.outcome = self._drive(ready)
+            summary, total = self.totals.summary(), self.progress.figures().rows_total
+            self.notes += findings(summary, overcommits=self.options.kv_overcommit)
+            self.notes += left_over(self.outcome, total, ready.feed.num_ready, summary)
             end(self.outcome.ending.value)
 
-    def _drive(
-        self,
-        runner: LlamaRunner,
-        feed: Quarantine,
-        rows: RowStream,
-        window: list[Job],
-        limit: int,
-        overflow: Overflow,
-    ) -> Outcome:
-        engine = Engine(WatchedRunner(runner, self.watch), parts.scheduler_config(self.options))
+    def _drive(self, ready: _Ready) -> Outcome:
+        engine = Engine(WatchedRunner(ready.runner, self.watch), parts.scheduler_config(self.options))
         with parts.make_writer(
             self.options,
             self.options.directory(),
-            window,
+            ready.window,
             self.model,
             self.encoder,
             self.clock,
-            carried_types=rows.carried_types,
+            carried_types=ready.rows.carried_types,
             order=self.options.order,
             target=self.options.target,
             stored=self.stored,
         ) as writer:
-            observers: list[Observer] = [writer, self.totals, self.progress, self.watch, feed]
-            driver = Driver(engine, feed, observers, max_cells=limit, overflow=overflow)
+            observers: list[Observer] = [writer, self.totals, self.progress, self.watch, ready.feed]
+            driver = Driver(engine, ready.feed, observers, max_cells=ready.limit, overflow=ready.overflow)
             self.control.steer(driver.stop, driver.abort)
             outcome = driver.run()
             self.watch.ending()
             if outcome.ending is Ending.COMPLETE:
-                rows.check_unchanged()
+                ready.rows.check_unchanged()
                 writer.complete()
-        self.notes += overflow_notes(driver, runner.context, limit, "rows")
+        self.notes += overflow_notes(driver, ready.runner.context, ready.limit, "rows")
         return outcome
 
     def _announce(self) -> None:

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator
 
 from cbatch.clock import Clock
 from cbatch.config import SchedulerConfig
+from cbatch.engine.call_log import call_log
 from cbatch.engine.group import Group
 from cbatch.engine.ledger import Ledger
-from cbatch.engine.runner import CallTiming, Runner, StepPlan, StepResult, Work
+from cbatch.engine.runner import Runner, StepPlan, StepResult
 from cbatch.engine.scheduler import Load, Scheduler
 from cbatch.engine.sequence import Sequence
 from cbatch.engine.view import view_of
 from cbatch.errors import EngineError, ParameterError
-from cbatch.types import CallRecord, Computed, EngineView, Request, RequestOutput, StepRecord
+from cbatch.types import EngineView, Request, RequestOutput, StepRecord
 
 
 class Engine:
@@ -25,10 +26,17 @@ class Engine:
             print(output.id, output.text)
 
     Requests may be added at any time between steps, also while iterating. Times are the runner's clock's, unless
-    another clock is given.
+    another clock is given. Without `log_calls` the records of steps don't tell what each native call computed.
     """
 
-    def __init__(self, runner: Runner, config: SchedulerConfig | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        config: SchedulerConfig | None = None,
+        clock: Clock | None = None,
+        *,
+        log_calls: bool = True,
+    ) -> None:
         self.runner = runner
         self.clock = clock if clock is not None else runner.clock
         self.scheduler = Scheduler(config if config is not None else SchedulerConfig(), runner.capacity)
@@ -36,6 +44,7 @@ class Engine:
         """What the last step did and where its time went; None if it had nothing to run."""
         self._live: dict[str, Group] = {}
         self._ledger = Ledger()
+        self._log_calls = log_calls
 
     @property
     def has_work(self) -> bool:
@@ -64,6 +73,15 @@ class Engine:
         self._live[request.id] = group
         for seq in group.unfinished:
             self.scheduler.add(seq)
+
+    @property
+    def minds_end(self) -> bool:
+        """Whether it would do anything else if it was told that nothing more will arrive."""
+        return self.scheduler.places.turns.minds_end
+
+    def end_arrivals(self) -> None:
+        """Nothing more will arrive: those that wait now are put in the order of `SchedulerConfig.drain`."""
+        self.scheduler.places.turns.end()
 
     def _check_shifts(self, request: Request) -> None:
         outgrows = f"request {request.id!r} may outgrow its {request.max_cells} KV cells"
@@ -222,15 +240,5 @@ class Engine:
             ideal_tokens=plan.ideal_tokens,
             restore_ns=result.restore_ns + result.move_ns,
             save_ns=result.save_ns,
-            call_log=tuple(_call_record(call, decoding) for call in result.calls),
+            call_log=call_log(result.calls, decoding) if self._log_calls else (),
         )
-
-
-def _call_record(call: CallTiming, decoding: set[Sequence]) -> CallRecord:
-    return CallRecord(call.kind, call.start_ns, call.end_ns, tuple(_computed(work, decoding) for work in call.works))
-
-
-def _computed(work: Work, decoding: set[Sequence]) -> Computed:
-    seq = work.seq
-    assert seq.slot is not None
-    return Computed(seq.id, seq.slot, "decode" if seq in decoding else "prefill", work.start, work.length)

@@ -127,7 +127,7 @@ class FakeRunner:
             self._cells.pop(slot, None)
             self._pool.pop(slot, None)
         for move in plan.moves:
-            self._move(move)
+            self._move(move, result)
         for restore in plan.restores:
             self._restore(restore, result)
         for shift in plan.shifts:
@@ -186,10 +186,14 @@ class FakeRunner:
             _, held = self._cells.get(seq.slot, (seq, []))
             assert held == seq.tokens(0, len(held)).tolist(), f"{seq.id} gets another's tokens"
 
-    def _move(self, move: Move) -> None:
+    def _move(self, move: Move, result: StepResult) -> None:
         assert move.seq.slot is not None
-        assert self._cells[move.source][0] is move.seq
         self._cells.pop(move.seq.slot, None)  # of a finished one, whose slot is only kept by a rule
+        self._pool.pop(move.seq.slot, None)
+        if move.source not in self._cells:  # a prompt of one token that isn't computed yet
+            result.rewound[move.seq] = 0
+            return
+        assert self._cells[move.source][0] is move.seq
         self._cells[move.seq.slot] = self._cells.pop(move.source)
         self._pool[move.seq.slot] = self._pool.pop(move.source)
 

@@ -13,12 +13,11 @@ from cbatch.engine.runner import Capacity, Move, Swap
 from cbatch.engine.sequence import Sequence
 from cbatch.engine.slots import Slots
 from cbatch.engine.snapshot import Snapshot
+from cbatch.engine.turns import Turns
 from cbatch.engine.waiting import WaitingQueue
 
 _GROWTH = 64
 """Cells beyond what is filled that overcommitted KV reserves for a sequence."""
-_MOST_OVERTAKEN = 10_000
-"""Sequences that may go ahead of one because they share prefixes with others."""
 
 
 class Places:
@@ -26,6 +25,7 @@ class Places:
 
     def __init__(self, config: SchedulerConfig, capacity: Capacity, prefixes: PrefixCache) -> None:
         self.waiting = WaitingQueue(config.ageing_ns)
+        self.turns = Turns(config, self.waiting, prefixes)
         self.running: list[Sequence] = []
         """In order of admission."""
         self.held: list[Sequence] = []
@@ -36,9 +36,6 @@ class Places:
         self.compaction = Compaction()
         self._config = config
         self._prefixes = prefixes
-        self._overtakes = 0
-        self._last: Sequence | None = None
-        """The one admitted last."""
         self._prefixes.store.let_go = self._let_snapshot_go
         self.resize(capacity)
 
@@ -59,10 +56,10 @@ class Places:
     def admit(self, draft: Draft, now_ns: int) -> None:
         """Let in those whose turn it is, as far as there is room or others give way."""
         allowed = self.admission.allowed(len(self.running), self.waiting, now_ns)
-        while len(draft.admitted) < allowed and (seq := self._next()) is not None:
+        while len(draft.admitted) < allowed and (seq := self.turns.next(self._has_room)) is not None:
             cells = self._cells_for(seq)
-            has_room = self.slots and self._make_room(cells)
-            if not has_room and not self._displace(draft, seq, cells):
+            has_place = self.slots and self._make_room(cells)
+            if not has_place and not self._displace(draft, seq, cells):
                 return
             self._enter(draft, seq, cells, now_ns)
 
@@ -83,20 +80,8 @@ class Places:
             assert seq.slot is not None
             self.kv.keep(seq.slot, snapshot)
 
-    def _next(self) -> Sequence | None:
-        """Who enters next: the first in the queue, or one of the same priority that shares more with the last one."""
-        head = self.waiting.peek()
-        if head is None or self._last is None or not self._config.group_prefixes:
-            return head
-        near = self._prefixes.next_after(self._last, head) if self._overtakes < _MOST_OVERTAKEN else head
-        if near is head or not self._may_overtake(near, head):
-            self._overtakes = 0
-            return head
-        self._overtakes += 1
-        return near
-
-    def _may_overtake(self, seq: Sequence, head: Sequence) -> bool:
-        return seq.request.priority == head.request.priority and self.kv.can_admit(self._cells_for(seq))
+    def _has_room(self, seq: Sequence) -> bool:
+        return self.kv.can_admit(self._cells_for(seq))
 
     def _enter(self, draft: Draft, seq: Sequence, cells: int, now_ns: int) -> None:
         self.waiting.withdraw(seq)
@@ -106,7 +91,7 @@ class Places:
         if seq.admitted_ns is None:
             seq.admitted_ns = now_ns
         self.running.append(seq)
-        self._last = seq
+        self.turns.entered(seq)
         draft.admitted.append(seq)
 
     def _displace(self, draft: Draft, seq: Sequence, cells: int) -> bool:
@@ -138,6 +123,7 @@ class Places:
         self._let_slot_go(seq)
         seq.slot = None
         seq.num_computed = 0
+        self._prefixes.hold(seq)
         seq.preemptions += 1
         draft.preempted.append(seq)
 
@@ -160,9 +146,13 @@ class Places:
             return
         for seq in list(self.running):
             while seq.slot is not None and not self._has_cell(seq, seq.slot):
-                if self._prefixes.store.evict_shared(wanted=len(self.running) == 1):
+                alone = len(self.running) == 1
+                if self._prefixes.store.evict_shared(wanted=alone):
                     continue
-                self._preempt(draft, by_sacrifice(self.running)[0])
+                if alone and self.held:
+                    self._let_go()
+                else:
+                    self._preempt(draft, by_sacrifice(self.running)[0])
 
     def _has_cell(self, seq: Sequence, slot: int) -> bool:
         most = seq.request.cells_needed  # one that outgrows them drops tokens instead
@@ -198,6 +188,7 @@ class Places:
         if finished:
             self.running = [seq for seq in self.running if seq.finish_reason is None]
             self.held += finished
+            self.turns.ended(finished)
             for seq in finished:
                 self._prefixes.drop(seq)
             if not (self.admission.keeps_slots and self.running):

@@ -7,12 +7,12 @@ which another one is computing a prefix waits for that. Where arrivals can't be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from collections.abc import Sequence as Items
+from collections.abc import Callable
 
+from cbatch.engine.holdings import Holdings
 from cbatch.engine.prefix_costs import PrefixCosts
 from cbatch.engine.prefix_tree import Node, PrefixTree
-from cbatch.engine.runner import Capacity, Restore, Save, StepResult
+from cbatch.engine.runner import Capacity, Restore, StepPlan, StepResult
 from cbatch.engine.sequence import Sequence
 from cbatch.engine.snapshot import Snapshot
 from cbatch.engine.snapshot_store import SnapshotStore
@@ -32,6 +32,7 @@ class PrefixCache:
         self._tree = PrefixTree()
         self._costs = PrefixCosts()
         self.store = SnapshotStore(self._tree, budget_bytes)
+        self.holdings = Holdings(self._tree)
         self._remembered: dict[Node, None] = {}
         """Oldest first."""
         self._claims: dict[Sequence, list[Node]] = {}
@@ -54,8 +55,8 @@ class PrefixCache:
         """The sequence has ended; harmless for one that isn't here."""
         self.release(seq)
         if seq in self._tree:
-            leaf = self._tree.leaf(seq)
-            self._remember(leaf)
+            self.holdings.hold(seq, 0)
+            self._remember(self._tree.leaf(seq))
             self._tree.remove(seq)
             self.store.shrink()
 
@@ -73,6 +74,11 @@ class PrefixCache:
         """The sequence has got a slot."""
         self._tree.enter(seq)
 
+    def hold(self, seq: Sequence) -> None:
+        """More or less of the sequence is computed than before; what was shifted isn't its prompt's any more."""
+        kept = seq.num_computed if not seq.num_dropped else min(seq.num_computed, seq.request.keep)
+        self.holdings.hold(seq, kept)
+
     def next_after(self, seq: Sequence, head: Sequence) -> Sequence:
         """Who enters after `seq`: the head of the queue, unless others share more with `seq` that is worth sharing."""
         group = self._group(seq)
@@ -82,13 +88,17 @@ class PrefixCache:
 
     def _group(self, seq: Sequence) -> Node | None:
         """The longest prefix of the sequence that queued ones share and that is worth sharing."""
-        group, known = None, 0
+        return next((node for node in reversed(self.worth_sharing(seq)) if node.queued), None)
+
+    def worth_sharing(self, seq: Sequence) -> list[Node]:
+        """The prefixes of the sequence that are saved, or worth it, the shortest first; it may have ended."""
+        found, known = [], 0
         for node in self._tree.way(seq):
             kept = node.snapshot is not None or node.claim is not None
             if kept or self._costs.worth_saving(node.unstarted, node.depth - known, node.depth):
                 known = node.depth
-                group = node if node.queued else group
-        return group
+                found.append(node)
+        return found
 
     def must_wait(self, seq: Sequence) -> bool:
         """Whether another sequence computes a prefix that this one, of which nothing is computed, had better use."""
@@ -166,26 +176,24 @@ class PrefixCache:
         users = max(node.unstarted, 1) if foreseen else node.unstarted
         return self.store.budget > 0 and users > 0 and self._costs.worth_saving(users, node.depth - known, node.depth)
 
-    def take(
-        self,
-        saves: Items[Save],
-        restores: Items[Restore],
-        result: StepResult,
-        keep: Callable[[Sequence, Snapshot], None],
-    ) -> None:
-        """A step has ended; `keep` is told of every snapshot that is kept."""
-        for restore in restores:
+    def take(self, plan: StepPlan, result: StepResult, keep: Callable[[Sequence, Snapshot], None]) -> None:
+        """A step has ended, and sequences have come as far; `keep` is told of every snapshot that is kept."""
+        for seq, *_ in (*plan.prefills, *plan.restores, *plan.shifts):  # decodes go on past the prompt
+            self.hold(seq)
+        for seq in result.rewound:
+            self.hold(seq)
+        for restore in plan.restores:
             if result.rewound.get(restore.seq) == 0:
                 self.store.evict(restore.snapshot)
         saved = 0
-        for seq, length, _ in saves:
+        for seq, length, _ in plan.saves:
             snapshot = result.saved.get(seq)
             if self._settle(seq, length, snapshot):
                 assert snapshot is not None
                 keep(seq, snapshot)
             saved += length if snapshot is not None else 0
         self.store.shrink()
-        self._costs.learn(result, saved, sum(restore.snapshot.num_tokens for restore in restores))
+        self._costs.learn(result, saved, sum(restore.snapshot.num_tokens for restore in plan.restores))
 
     def _settle(self, seq: Sequence, length: int, snapshot: Snapshot | None) -> bool:
         """Of a save: end its claim, and keep what came of it, if anything did."""
@@ -200,18 +208,6 @@ class PrefixCache:
             return False
         self.store.put(node, snapshot)
         return True
-
-    def shared_tokens(self, running: Iterable[Sequence]) -> int:
-        """How many of the tokens that these have computed others hold too, at the same place."""
-        held = 0
-        longest: dict[Node, int] = {}
-        for seq in running:
-            for node in self._tree.leaf(seq).path() if seq in self._tree else ():
-                of_node = min(node.depth, seq.num_computed) - (node.depth - int(node.tokens.size))
-                if of_node > 0:
-                    held += of_node
-                    longest[node] = max(longest.get(node, 0), of_node)
-        return held - sum(longest.values())
 
     def clear(self) -> None:
         """Forget every prefix that no unfinished sequence has."""

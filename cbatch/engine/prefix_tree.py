@@ -23,6 +23,7 @@ class Node:
         "children",
         "claim",
         "depth",
+        "holders",
         "hopeful",
         "members",
         "parent",
@@ -46,6 +47,8 @@ class Node:
         """Those of the children that have queued members."""
         self.members: dict[Sequence, bool] = {}
         """Unstarted sequences that end here, oldest first, and whether they are queued: without a slot."""
+        self.holders: dict[Sequence, int] = {}
+        """Running sequences here and below of which anything is computed, and how many tokens (`Holdings`)."""
         self.standing = 0
         """Sequences that end here, started ones too."""
         self.unstarted = 0
@@ -117,6 +120,7 @@ class PrefixTree:
         assert parent is not None
         upper = Node(parent, node.tokens[:at])
         upper.unstarted, upper.queued, upper.sources = node.unstarted, node.queued, node.sources
+        upper.holders = dict(node.holders)
         first, second = int(node.tokens[0]), int(node.tokens[at])
         parent.children[first] = upper
         upper.children[second] = node
@@ -179,7 +183,8 @@ class PrefixTree:
 
     def way(self, seq: Sequence) -> list[Node]:
         """The nodes of a sequence's prefixes, the shortest first; it may have been removed."""
-        return list(self._find(seq.request.prompt[:-1]).path())[::-1]
+        node = self._leaves.get(seq)
+        return list((self._find(seq.request.prompt[:-1]) if node is None else node).path())[::-1]
 
     def oldest(self, node: Node) -> Sequence:
         """A queued sequence at or below a node that has some: its own ones first, then those of the oldest child."""

@@ -189,8 +189,8 @@ class Scheduler:
         failed = {failure.seq: failure.message for failure in result.failed}
         self._advance(plan, result, failed)
         self.kv_used_after_step = self.kv.used
-        self.kv_shared_after_step = self.prefixes.shared_tokens(self.running)
-        self.prefixes.take(plan.saves, plan.restores, result, self.places.keep)
+        self.prefixes.take(plan, result, self.places.keep)
+        self.kv_shared_after_step = self.prefixes.holdings.shared
         self.places.compaction.learn(plan, result)
         self._fail(failed, now_ns)
         for prompt_logprobs in result.prompt_logprobs:

@@ -7,6 +7,7 @@ prompt wait for stay whatever the budget.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 
 from cbatch.engine.prefix_tree import Node, PrefixTree
 from cbatch.engine.snapshot import Snapshot
@@ -39,10 +40,11 @@ class SnapshotStore:
     def shrink(self) -> None:
         """Keep to the budget."""
         while self.bytes > self.budget:
-            free = [node for node in self._recent if not _samples_wait(node)]
-            if not free:
+            unwanted = (node for node in self._recent if not node.unstarted)
+            node = next(chain(unwanted, (node for node in self._recent if not _samples_wait(node))), None)
+            if node is None:
                 return
-            self._evict(next((node for node in free if not node.unstarted), free[0]))
+            self._evict(node)
 
     def evict_shared(self, *, wanted: bool) -> bool:
         """Let the least recently used snapshot of the pool's own cells go; False if there is none.

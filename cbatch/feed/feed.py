@@ -23,7 +23,9 @@ class Feed(Protocol):
         ...
 
     @property
-    def exhausted(self) -> bool: ...
+    def exhausted(self) -> bool:
+        """Whether every job that will ever come was taken."""
+        ...
 
     def check(self) -> None:
         """Raise what broke the feed off, if anything did."""

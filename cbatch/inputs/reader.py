@@ -152,9 +152,7 @@ class _Reader:
         self._maker = maker
         self._clock = clock
         self._ids = TakenIds()
-        self._last_taken = 0
-        for self._last_taken, row_id in taken:
-            self._ids.claim(row_id, self._last_taken)
+        self._ids.claim_all(taken)
 
     def read(self, number: int, record: Record) -> Row | RowFault:
         # Each stage tells `ref` more about the row, so that a fault says as much as could be read.
@@ -178,6 +176,6 @@ class _Reader:
         return row
 
     def _claim(self, ref: RowRef, *, given: bool) -> None:
-        if not self._ids.claim(ref.id, max(ref.number, self._last_taken)):
+        if not self._ids.claim(ref.id, ref.number):
             fix = "give each row its own" if given else "it is this row's number, so give the row an id of its own"
             raise Fault("duplicate_id", f"id {show(ref.id)} is taken by an earlier row: {fix}")

@@ -102,14 +102,14 @@ def _saved(record: StepRecord) -> int:
 
 
 def settled(repetitions: Sequence[Sequence[MeasuredStep]]) -> list[MeasuredStep]:
-    """All steps of repetitions of the same loads, each with the median of the times that it took in all of them.
+    """One repetition's steps, each with the median of the times that it took in all of them.
 
-    The same load is scheduled in the same way, so that step i of one is step i of another; where it wasn't, times
-    stay as they are.
+    The same load is scheduled in the same way, so that step i of one is step i of another. Where it wasn't, these are
+    all steps as they are.
     """
     if len({tuple(map(_shape, steps)) for steps in repetitions}) != 1:
         return [step for steps in repetitions for step in steps]
-    return [typical for same in zip(*repetitions, strict=True) for typical in [_typical(same)] * len(same)]
+    return [_typical(same) for same in zip(*repetitions, strict=True)]
 
 
 def _shape(step: MeasuredStep) -> tuple[object, ...]:

@@ -22,8 +22,7 @@ class SlotOption:
 
 
 def best_for_throughput(options: Sequence[SlotOption], usual: int) -> SlotOption:
-    """The usual number unless another one is faster by more than noise; of equals the fewest slots: steps are shorter.
-    """
+    """The usual number unless another one is faster by more than noise; of equal ones the fewest slots."""
     best = max(options, key=lambda option: option.tokens_per_s)
     kept = next((option for option in options if option.slots == usual), None)
     if kept is not None and best.tokens_per_s <= kept.tokens_per_s * (1 + LEAST_GAIN):

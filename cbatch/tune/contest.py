@@ -34,7 +34,7 @@ def contest(
 ) -> Contest:
     """The first two of `kernels` are cbatch's own rules and llama.cpp's; `refine` is called before variants are."""
     entrants = race(kernels, trial, mix, time_left=time_for_kernels)
-    best = winner(entrants)
+    best = winner(entrants, mix)
     ratio = best.ratio or 1.0
     found = [(each, 1.0) for each in entrants]
     setting, seen = best.setting, set(kernels)
@@ -43,7 +43,7 @@ def contest(
         seen.update(others)
         entrants = race([setting, *others], trial, mix, time_left=time_for_variants)
         found += [(each, ratio) for each in entrants[1:]]
-        best = winner(entrants)
+        best = winner(entrants, mix)
         if best is entrants[0]:
             break
         setting, ratio = best.setting, ratio * (best.ratio or 1.0)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cbatch.sampling import SamplingParams
-from cbatch.tune.bench import MeasuredStep
+from cbatch.sim.measured import MeasuredStep
 from cbatch.tune.loads import Decodes, Prompts
 from cbatch.types import Request
 
@@ -88,3 +88,9 @@ def made_up(prompts: Sequence[int], outputs: Sequence[int], vocabulary: int) -> 
         Request(str(i), rng.integers(0, vocabulary, p).astype(np.int32), SamplingParams(max_tokens=o, ignore_eos=True))
         for i, (p, o) in enumerate(zip(prompts, outputs, strict=True), 1)
     ]
+
+
+def until(request: Request, length: int) -> Request:
+    """The request, going on to so many tokens whatever they are, and there from the beginning."""
+    sampling = replace(request.sampling, max_tokens=length, ignore_eos=True, stop=(), stop_token_ids=(), echo=False)
+    return replace(request, sampling=sampling, end_tokens=frozenset(), arrival_ns=0, priority=0)

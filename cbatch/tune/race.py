@@ -19,6 +19,8 @@ LEAST_GAIN = 0.03
 """Below it a difference is taken for noise."""
 _FAR = 0.85
 """Of the best ratio: what is below isn't tried again."""
+_LEAST_ROUNDS = 2
+"""Once may be chance."""
 
 Trial = Callable[[Setting], Speeds]
 
@@ -90,9 +92,17 @@ def _rank(entrant: Entrant) -> float:
     return -(entrant.ratio or 0.0)
 
 
-def winner(entrants: Sequence[Entrant]) -> Entrant:
-    """The fastest one if it beats the reference by more than noise, else the reference, which is the first."""
+def winner(entrants: Sequence[Entrant], mix: Mix) -> Entrant:
+    """The fastest one if it beats the reference by more than noise, else the reference, which is the first.
+
+    Noise is what its ratios differ by, and the reference's own times from round to round, as a share.
+    """
     reference = entrants[0]
-    best = min((e for e in entrants if e.ratio is not None and e.refused is None), key=_rank, default=reference)
+    best = min((e for e in entrants if len(e.ratios) >= _LEAST_ROUNDS), key=_rank, default=reference)
     gain = (best.ratio or 1.0) - 1
-    return best if gain > max(LEAST_GAIN, best.spread) else reference
+    return best if gain > max(LEAST_GAIN, best.spread, _noise(reference, mix)) else reference
+
+
+def _noise(reference: Entrant, mix: Mix) -> float:
+    times = [mix.row_ns(speeds) for speeds in reference.speeds]
+    return (max(times) - min(times)) / 2 / median(times) if times else 0.0

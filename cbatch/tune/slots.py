@@ -10,7 +10,9 @@ from cbatch.tune.predict import SLOTS, Simulation, chunk_within
 from cbatch.types import Request
 
 
-def slot_options(simulation: Simulation, goal: Goal, requests: list[Request], most: int, held: int) -> Iterator[SlotOption]:
+def slot_options(
+    simulation: Simulation, goal: Goal, requests: list[Request], most: int, held: int
+) -> Iterator[SlotOption]:
     """`most`: slots that there can be. `held`: tokens of a sequence while it decodes.
 
     Numbers whose decodes alone take longer than a step may are left out, unless none is left.

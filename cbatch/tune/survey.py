@@ -15,7 +15,7 @@ from cbatch.tune.mix import Mix
 RUNNING = (1, 2, 4, 8, 16, 32, 64)
 """Sequences that decode at once."""
 _CHUNKS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
-_STEPS = 6
+_MOST_STEPS = 6
 _DEEP = 16
 """Sequences of the context in which long ones are measured."""
 
@@ -43,16 +43,17 @@ class Costs:
     error: Deviation
 
 
-def stands(mix: Mix, most_slots: int, ubatch: int, *, tokens: int) -> list[Stand]:
+def stands(mix: Mix, most_slots: int, ubatch: int, *, tokens: int, steps: int = _MOST_STEPS) -> list[Stand]:
     """Wide: many sequences at the job's context length. Deep: longer and shorter contexts, and prompts.
 
-    `tokens`: about so many prompt tokens may be computed.
+    `tokens`: about so many prompt tokens may be computed. `steps`: decodes of each kind.
     """
+    steps = min(steps, _MOST_STEPS)
     running = [n for n in RUNNING if n < most_slots] + [most_slots]
-    wide = [mix.decodes(n, _STEPS) for n in running]
+    wide = [mix.decodes(n, steps) for n in running]
     deep = min(_DEEP, most_slots)
     contexts = sorted({max(1, mix.context // 4), 2 * mix.context})
-    decodes: list[Load] = [Decodes(n, context, _STEPS) for context in contexts for n in sorted({1, deep})]
+    decodes: list[Load] = [Decodes(n, context, steps) for context in contexts for n in sorted({1, deep})]
     return [Stand(tuple(wide)), Stand((*_prompts(mix, deep, ubatch, tokens), *decodes))]
 
 
@@ -77,7 +78,7 @@ def survey(
     while not found or (len(found) < repetitions and time_left()):
         found.append([step for stand in stands for step in _run(stand, open_bench)])
     steps = settled(found)
-    return Costs(fit(steps), held_out(steps))
+    return Costs(fit(steps * len(found)), held_out(steps))
 
 
 def _run(stand: Stand, open_bench: Callable[[int, int], Bench]) -> Iterator[MeasuredStep]:

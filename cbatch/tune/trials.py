@@ -25,13 +25,13 @@ class Trials:
         self._slots = slots
         self._share_ns = seconds * 1e9 / 2
         self._say = say
-        self.tokens, self._steps = _FIRST_TOKENS, _FIRST_STEPS
+        self.tokens, self.steps = _FIRST_TOKENS, _FIRST_STEPS
 
     def calibrate(self, setting: Setting) -> None:
         """See how much can be computed in a trial; this pays the costs of a first time too."""
         speeds = self.trial(setting)
         self.tokens = max(_FIRST_TOKENS, min(_MOST_TOKENS, int(self._share_ns / speeds.prompt_ns)))
-        self._steps = max(_FIRST_STEPS, min(_MOST_STEPS, int(self._share_ns / speeds.step_ns)))
+        self.steps = max(_FIRST_STEPS, min(_MOST_STEPS, int(self._share_ns / speeds.step_ns)))
 
     def for_ubatches(self) -> None:
         """From now on with more tokens, as large ubatches stay empty with few."""
@@ -45,7 +45,7 @@ class Trials:
     def trial(self, setting: Setting) -> Speeds:
         """Raises as `Context` where none of that kind can be made."""
         prompts = self._mix.prompts_of(self.tokens, self._slots)
-        decodes = self.mix.decodes(self._slots, self._steps)
+        decodes = self.mix.decodes(self._slots, self.steps)
         with closing(self._workbench.bench(setting, self._slots, max(prompts.cells, decodes.cells))) as bench:
             speeds = speeds_of(bench.run(prompts), bench.run(decodes), self._slots)
         self._say(setting, speeds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from cbatch.tune.confirm import Way, confirm, run_rows
 from cbatch.tune.contest import contest
 from cbatch.tune.divergence import TEXT, Choices, choices, divergence
 from cbatch.tune.goal import Goal
-from cbatch.tune.mix import Mix, Speeds
+from cbatch.tune.mix import Mix, Speeds, until
 from cbatch.tune.predict import Simulation
 from cbatch.tune.result import Confirmed, Tried, Tuning
 from cbatch.tune.setting import SLOTS, Setting, built_in, describe, kernels, of_llama_cpp, variants
@@ -24,12 +25,17 @@ from cbatch.tune.slots import choose, slot_options
 from cbatch.tune.survey import RUNNING, Costs, stands, survey
 from cbatch.tune.trials import Trials
 from cbatch.tune.workbench import Workbench
+from cbatch.types import Request
 
 _KERNELS_UNTIL, _VARIANTS_UNTIL, _SURVEY_UNTIL, _CONFIRM_UNTIL = 0.3, 0.5, 0.65, 0.8
 """Shares of the budget after which nothing more of its kind is begun."""
 _TRIAL = 0.015
 """Of the budget, about what one trial may take."""
 _REPETITIONS = 3
+_MOST_ROWS = 128
+"""Of a run to confirm the choice."""
+_PAIR = 2.5
+"""Times what the choice takes: both runs, of which the other one may be slower."""
 _DIVERGENCE_TEXTS = 8
 
 
@@ -107,7 +113,8 @@ class Tuner:
         """Survey a setting and choose its slots."""
         self._say(f"{describe(setting)}: measuring what steps cost")
         most = self._most_slots(setting)
-        wanted = stands(self._trials.mix, most, setting.ubatch, tokens=4 * self._trials.tokens)
+        trials = self._trials
+        wanted = stands(trials.mix, most, setting.ubatch, tokens=4 * trials.tokens, steps=trials.steps)
         costs = survey(
             wanted,
             lambda slots, cells: self._workbench.bench(setting, slots, cells),
@@ -125,10 +132,8 @@ class Tuner:
         )
         options = tuple(slot_options(simulation, self._goal, self._requests, most, self._mix.context))
         if not options:
-            raise UsageError(
-                f"a step with a single token takes longer than --max-stall {(self._goal.most_stall_ns or 0) / 1e6:g} ms: "
-                "raise it"
-            )
+            stall_ms = (self._goal.most_stall_ns or 0) / 1e6
+            raise UsageError(f"a step with a single token takes longer than --max-stall {stall_ms:g} ms: raise it")
         return _Sized(setting, costs, simulation, options, choose(options, self._goal, self._usual))
 
     def _confirmed(self, sized: _Sized) -> tuple[_Sized, Confirmed | None]:
@@ -147,7 +152,8 @@ class Tuner:
     def _confirm(self, sized: _Sized) -> Confirmed:
         slots = sized.option.slots
         self._say(f"{describe(sized.setting)}, {slots} slots: in turns with cbatch's own rules")
-        rows = self._requests[: max(slots, self._usual)]
+        rows = self._requests[: min(_MOST_ROWS, math.lcm(slots, self._usual))]  # full slots to the end with either
+        rows = self._short(rows, sized)
         ours = Way(sized.setting, slots, sized.simulation.with_slots(slots))
         theirs = Way(self.default, self._usual, replace(self._scheduler, max_num_seqs=self._usual))
         return confirm(
@@ -158,6 +164,12 @@ class Tuner:
             predicted_s=sized.simulation.run(rows, slots).seconds,
             time_left=self._before(_CONFIRM_UNTIL),
         )
+
+    def _short(self, rows: list[Request], sized: _Sized) -> list[Request]:
+        """The rows, with outputs cut so that a pair of runs fits into what is left of the budget."""
+        left_s = (self._budget_ns - self._elapsed_ns) / 1e9
+        share = left_s / (_PAIR * sized.simulation.run(rows, sized.option.slots).seconds)
+        return rows if share >= 1 else [until(row, max(4, int(share * row.sampling.max_tokens))) for row in rows]
 
     def _with_divergence(self, tried: Sequence[Tried]) -> list[Tried]:
         if not any(each.setting.quantised and each.speeds is not None for each in tried):

@@ -22,6 +22,7 @@ load the libraries of the llama-cpp-python that is installed, which has to be of
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,10 +30,11 @@ from typing import TypeVar
 
 from cbatch.llama import machine
 from cbatch.llama.locate import resolve_model
+from tests.benchmarks.peers.contention import CpuTime
 from tests.benchmarks.peers.entrants import Entrant, Programs, entrants
 from tests.benchmarks.peers.jobs import JOBS, BenchJob, make_jobs
 from tests.benchmarks.peers.measured import PeerFailed, isolated
-from tests.benchmarks.peers.results import REFERENCE, Result, Results
+from tests.benchmarks.peers.results import FOREIGN_CPUS, REFERENCE, Result, Results
 from tests.benchmarks.peers.vocabulary import words_of
 
 T = TypeVar("T")
@@ -53,10 +55,13 @@ def compare(job: BenchJob, entered: Sequence[Entrant], repeat: int, results: Res
         entrant.measure(job.first(_WARM_UP_ROWS, _WARM_UP_OUTPUT))
     for turn in range(repeat):
         for entrant in rotated(entered, turn, repeat):
+            before = CpuTime.now()
             measured = entrant.measure(job)
-            results.add(Result(job.name, entrant.peer, entrant.flags, turn, measured))
+            foreign = CpuTime.now().foreign_since(before)
+            results.add(Result(job.name, entrant.peer, entrant.flags, turn, measured, foreign))
             told = f"{entrant.peer}, {entrant.flags}: {measured.tokens_per_s:.1f} output tok/s"
-            print(f"  {job.name} {turn + 1}/{repeat}  {told}", file=sys.stderr, flush=True)
+            beside = f" beside {foreign:.2f} CPUs of other work" if foreign > FOREIGN_CPUS else ""
+            print(f"  {job.name} {turn + 1}/{repeat}  {told}{beside}", file=sys.stderr, flush=True)
     print("\n".join(results.table(job.name)), flush=True)
 
 
@@ -77,6 +82,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> None:
     given = parse_arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers are ended, too
     model = resolve_model(given.model)
     programs = Programs(model, given.llama_server, tuple(given.slots), given.batched_bench, given.same_library)
     print(f"{machine.cpu_name()}, {machine.default_threads()} threads, {model.stem}, {machine.library_version()}")

@@ -163,6 +163,19 @@ def check_groups(outputs: list[RequestOutput], slots: int) -> None:
         end = max(output.finished_ns for output in group)
 
 
+def test_kept_slots_are_given_up_for_the_last_that_runs_where_memory_is_short() -> None:
+    for batching in ("static", "padded"):
+        runner = FakeRunner(max_num_seqs=2, cells_per_seq=200, total_cells=200)
+        engine = Engine(runner, SchedulerConfig(2, batching=batching, kv_overcommit=True))
+        for number, output in enumerate((30, 180, 20)):
+            engine.add(job(number, output)[1])
+        outputs = []
+        while engine.has_work:
+            outputs += engine.step()
+            engine.check_integrity()
+        assert [(output.id, output.preemptions) for output in outputs] == [("0", 0), ("1", 0), ("2", 0)]
+
+
 def test_what_continuous_batching_is_worth_where_a_step_costs_the_same_for_any_batch() -> None:
     """Makespans of 2,000 requests on 32 slots, against sums over their lengths: exponential, redrawn above 12 means."""
     slots, mean = 32, 20

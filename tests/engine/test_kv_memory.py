@@ -62,6 +62,7 @@ def loads(draw: st.DrawFn) -> Load:
         "prefix_cache_bytes": draw(st.sampled_from([0, 30, 80, 1 << 30])),
         "keep_prefixes": draw(st.booleans()),
         "group_prefixes": draw(st.booleans()),
+        "drain": draw(st.sampled_from(["arrival", "longest"])),
         "share_cells": overflow.policy != "shift",
         "preempt": preempt,
         "kv_overcommit": preempt != "off" and draw(st.booleans()),
@@ -83,6 +84,19 @@ def loads(draw: st.DrawFn) -> Load:
     return Load(requests, arrivals, config, runner)
 
 
+def shared_tokens(batch: Engine) -> int:
+    """Tokens of prompts, without the last one of each, that running sequences hold; less the different ones of them."""
+    held = []
+    for seq in batch.scheduler.running:
+        # nothing of a prompt that no other could share is looked at
+        budget = batch.scheduler.config.prefix_cache_bytes
+        if seq.request.fork_seeds or (budget > 0 and seq.num_prompt >= 16):
+            kept = min(seq.num_computed, seq.request.keep) if seq.num_dropped else seq.num_computed
+            held.append(seq.request.prompt[: min(kept, seq.num_prompt - 1)].tolist())
+    different = {tuple(tokens[:length]) for tokens in held for length in range(1, len(tokens) + 1)}
+    return sum(map(len, held)) - len(different)
+
+
 def play(load: Load, batch: Engine) -> dict[str, RequestOutput]:
     """Every output, with the books checked after each step."""
     pending = list(zip(load.arrivals, load.requests, strict=True))
@@ -91,10 +105,13 @@ def play(load: Load, batch: Engine) -> dict[str, RequestOutput]:
     while pending or batch.has_work:
         while pending and pending[0][0] <= step:
             batch.add(pending.pop(0)[1])
+        if not pending:
+            batch.end_arrivals()
         for output in batch.step():
             assert output.id not in done
             done[output.id] = output
         batch.check_integrity()
+        assert batch.scheduler.prefixes.holdings.shared == shared_tokens(batch)
         step += 1
         assert step < 5_000, "nothing gets done any more"
     return done

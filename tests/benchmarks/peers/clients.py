@@ -7,8 +7,8 @@ import queue
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from http.client import HTTPConnection
+from contextlib import closing, suppress
+from http.client import HTTPConnection, HTTPException
 
 from tests.benchmarks.peers.jobs import BenchJob, BenchRow
 from tests.benchmarks.peers.measured import Measured, PeerFailed
@@ -33,12 +33,24 @@ def drive(port: int, job: BenchJob, slots: int) -> Measured:
     clients = min(len(job.rows), slots + _SPARE)
     with ThreadPoolExecutor(clients) as pool:
         start = time.perf_counter()
-        answers = [client.result() for client in [pool.submit(_ask, port, bodies) for _ in range(clients)]]
+        asked = [pool.submit(_ask, port, bodies) for _ in range(clients)]
+        try:
+            answers = [client.result() for client in asked]
+        except (OSError, HTTPException) as error:
+            raise PeerFailed(f"the server can't be asked: {error!r}") from error
+        finally:  # if one failed, or the user wants to stop, the pool waits for all others
+            _drain(bodies)
         seconds = time.perf_counter() - start
     tokens = sum(predicted(answer) for some in answers for answer in some)
     if tokens != job.output_tokens:
         raise PeerFailed(f"the server gave {tokens} tokens in place of {job.output_tokens}")
     return Measured(seconds, tokens)
+
+
+def _drain(bodies: queue.SimpleQueue[bytes]) -> None:
+    with suppress(queue.Empty):
+        while True:
+            bodies.get_nowait()
 
 
 def _ask(port: int, bodies: queue.SimpleQueue[bytes]) -> Sequence[bytes]:

@@ -14,6 +14,8 @@ from tests.benchmarks.peers.measured import Measured
 
 REFERENCE = "cbatch"
 """The peer that all others are compared with."""
+FOREIGN_CPUS = 0.1
+"""From here on a measurement is told to have had company."""
 
 SCHEMA = pa.schema(
     [
@@ -25,6 +27,7 @@ SCHEMA = pa.schema(
         ("output_tokens_per_s", pa.float64()),
         ("ratio", pa.float64()),
         ("llama_share", pa.float64()),
+        ("foreign_cpus", pa.float64()),
     ]
 )
 
@@ -38,6 +41,8 @@ class Result:
     flags: str
     repetition: int
     measured: Measured
+    foreign_cpus: float
+    """CPUs that others kept busy meanwhile."""
 
 
 class Results:
@@ -67,6 +72,8 @@ class Results:
         for (peer, flags), some in groups.items():
             mark = "*" if (peer, flags) in best else " "
             yield f"{mark} {peer:20} {flags:42} {_median_rate(some):7.1f}  {self._ratios(some)} {_share(some):>15}"
+        if disturbed := sum(result.foreign_cpus > FOREIGN_CPUS for some in groups.values() for result in some):
+            yield f"  {disturbed} measurements had company: other work kept more than {FOREIGN_CPUS:g} CPUs busy"
 
     def _ratios(self, some: Sequence[Result]) -> str:
         ratios = [ratio for ratio in map(self.ratio, some) if ratio is not None]
@@ -86,6 +93,7 @@ class Results:
                 "output_tokens_per_s": result.measured.tokens_per_s,
                 "ratio": self.ratio(result),
                 "llama_share": result.measured.llama_share,
+                "foreign_cpus": result.foreign_cpus,
             }
             for result in self._found
         ]

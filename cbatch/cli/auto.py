@@ -1,0 +1,138 @@
+"""Which settings of the engine a job takes that nobody gave: those of a profile that fits, or cbatch's own rules.
+
+A job keeps the settings of its first start: its outputs may change with the type of KV, and a profile that appears
+between two starts is no reason for that. So what was taken is in run.json, and taken from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import typer
+
+from cbatch.cli.options import JobOptions
+from cbatch.config import ModelConfig
+from cbatch.tune.profile import Profile, find_profile
+
+_NO_PROFILE = "no profile: defaults; cbatch tune measures this machine"
+_KERNELS = ("kv", "kv_type", "flash_attn")
+"""Chosen together: one that was given leaves the others as they are."""
+_SINGLE = ("max_num_seqs", "max_num_batched_tokens", "ubatch", "threads")
+
+_UNGIVEN = ("DEFAULT", "DEFAULT_MAP")
+"""Of click's ParameterSource, which typer has of its own or from click, as its version goes."""
+_AGAIN = " (as the run that is resumed)"
+
+Options = TypeVar("Options", bound=JobOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class Auto:
+    """Settings that were taken for options that weren't given."""
+
+    line: str
+    """For people: where they come from."""
+    settings: Mapping[str, Any]
+    """By the option's name; empty where cbatch's own rules hold."""
+    profile: str | None = None
+    """The file."""
+
+    def applied(self, options: Options) -> Options:
+        return replace(options, **self.settings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For run.json."""
+        return {"line": self.line, "settings": dict(self.settings), "profile": self.profile}
+
+
+def given_options(context: typer.Context) -> frozenset[str]:
+    """Names of the command's options that the user gave."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return frozenset(name for name, source in sources.items() if source is not None and source.name not in _UNGIVEN)
+
+
+def auto_settings(
+    options: JobOptions,
+    config: ModelConfig,
+    given: Collection[str],
+    *,
+    enabled: bool = True,
+    earlier: Mapping[str, Any] | None = None,
+) -> Auto:
+    """`earlier`: run.json of the run that is gone on with. `enabled`: no `--no-auto`."""
+    if earlier is not None:
+        return _again(earlier.get("auto"), given)
+    if not enabled:
+        return Auto("defaults: --no-auto", {})
+    profile = find_profile(config)
+    if profile is None:
+        return Auto(_NO_PROFILE, {})
+    settings = settings_of(profile, options, given)
+    return Auto(_line(profile, options, settings), settings, str(profile.path))
+
+
+def auto_options(
+    options: Options,
+    config: ModelConfig,
+    given: Collection[str],
+    *,
+    enabled: bool = True,
+    earlier: Mapping[str, Any] | None = None,
+) -> tuple[Options, Auto]:
+    """The options as the job is to run, and where they come from."""
+    auto = auto_settings(options, config, given, enabled=enabled, earlier=earlier)
+    return auto.applied(options), auto
+
+
+def _again(told: object, given: Collection[str]) -> Auto:
+    """As the first start had it, but for what is given now."""
+    if not isinstance(told, Mapping) or not isinstance(told.get("settings"), Mapping):
+        return Auto("defaults, as the run that is resumed", {})
+    settings = {name: value for name, value in told["settings"].items() if _is_open(name, given)}
+    line = str(told.get("line", ""))
+    return Auto(line if line.endswith(_AGAIN) else f"{line}{_AGAIN}", settings, told.get("profile"))
+
+
+def settings_of(profile: Profile, options: JobOptions, given: Collection[str]) -> dict[str, Any]:
+    """What the profile says for options that weren't given, where it differs from what they are."""
+    found = {
+        name: profile.options[name]
+        for name in (*_KERNELS, *_SINGLE)
+        if _is_open(name, given) and profile.options.get(name) is not None
+    }
+    if options.on_overflow == "shift":  # not every type of K can be shifted, and which one is chosen for that
+        found.pop("kv_type", None)
+    if found.get("kv") != "unified" and (options.kv_cells is not None or options.kv_overcommit):
+        found.pop("kv", None)
+    tokens = found.get("max_num_batched_tokens", options.max_num_batched_tokens)
+    if "max_num_seqs" in found:
+        found["max_num_seqs"] = min(found["max_num_seqs"], tokens)
+    elif tokens < options.max_num_seqs:
+        found.pop("max_num_batched_tokens", None)
+    if found.get("kv") == "split" and options.kv == "auto":
+        del found["kv"]  # it is the same
+    return {name: value for name, value in found.items() if value != getattr(options, name)}
+
+
+def _is_open(name: str, given: Collection[str]) -> bool:
+    """Whether the setting may be taken from elsewhere."""
+    if name in _KERNELS:
+        return not any(each in given for each in _KERNELS)
+    return name not in given and not (name == "threads" and "cpu_mask" in given)
+
+
+def _line(profile: Profile, options: JobOptions, settings: Mapping[str, Any]) -> str:
+    """`profile of 2026-11-30: f16, flash attention off, 48 slots`."""
+    named = {
+        "kv_type": "{}",
+        "flash_attn": "flash attention {}",
+        "kv": "{} KV",
+        "ubatch": "ubatch {}",
+        "threads": "{} threads",
+        "max_num_seqs": "{} slots",
+        "max_num_batched_tokens": "{} tokens a step",
+    }
+    parts = [text.format(settings[name]) for name, text in named.items() if name in settings]
+    return f"profile of {profile.date}: {', '.join(parts) or f'the defaults, {options.max_num_seqs} slots'}"

@@ -1,0 +1,94 @@
+"""`cbatch plan` from start to end: the first rows, their time by a cost model, and what would be faster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import typer
+
+from cbatch.cli import parts
+from cbatch.cli.auto import Auto, auto_options, given_options
+from cbatch.cli.defaults import run_options
+from cbatch.cli.dry_run import TRIAL_S, DryRun
+from cbatch.cli.ending import EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, shown
+from cbatch.cli.interrupts import Interrupts
+from cbatch.cli.lengths import parse_output_len
+from cbatch.cli.options import Summary
+from cbatch.cli.planned import Planned
+from cbatch.cli.run_options import RunOptions
+from cbatch.clock import WallClock
+from cbatch.inputs import RowStream, read_rows
+from cbatch.llama.estimate import check_memory
+from cbatch.llama.model import Model
+from cbatch.llama.resolve import ResolvedContext, resolve_context
+from cbatch.report.plan import plan_json, print_plan
+from cbatch.traces.lengths import LengthDistribution
+from cbatch.tune.plan import Plan
+from cbatch.tune.profile import Profile, find_profile
+
+
+def run_plan(given: Mapping[str, Any], context: typer.Context) -> int:
+    """Print what the job would take; returns the exit code. Raises `CbatchError` where it couldn't begin."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    options = run_options(given)
+    options.check()
+    lengths = None if given["output_len"] is None else parse_output_len(given["output_len"])
+    config, warning = parts.check_model(options)
+    if warning is not None:
+        typer.echo(f"cbatch: {warning}", err=True)
+    options, auto = auto_options(options, config, given_options(context), enabled=given["auto"])
+    check_memory(config.path, config, options.context_config())
+    clock = WallClock()
+    rows = read_rows(options.inputs, defaults=options.sampling(), clock=clock, options=options.input_options())
+    profile = find_profile(config) if given["auto"] else None
+    with Model(config) as model:
+        plan = _plan(options, auto, profile, rows, clock, model, lengths)
+    if options.summary is Summary.json:
+        shown(lambda: typer.echo(plan_json(plan)))
+    else:
+        shown(lambda: print_plan(plan))
+    return EXIT_ROWS_FAILED if plan.preview.faults else 0
+
+
+def _plan(
+    options: RunOptions,
+    auto: Auto,
+    profile: Profile | None,
+    rows: RowStream,
+    clock: WallClock,
+    model: Model,
+    lengths: LengthDistribution | None,
+) -> Plan:
+    if profile is not None and (unlike := _unlike(profile, options, model)):
+        auto = replace(auto, line=f"the profile was measured with other settings ({unlike}): rows are tried instead")
+        profile = None
+    if profile is None:
+        job = DryRun(options, clock, model)
+        with Interrupts(job.control.abort, job.control.abort):
+            return Plan(job.preview(rows, 0, TRIAL_S), auto.line, None, ())
+    return Planned(options, profile, model, lengths).plan(rows, auto.line)
+
+
+def _unlike(profile: Profile, options: RunOptions, model: Model) -> str:
+    """What the job's settings are in place of the profile's; nothing where costs are its."""
+    ours = _kernels(resolve_context(model, options.context_config()))
+    told = {name: value for name, value in profile.options.items() if value is not None}
+    tuned = replace(options, **{name: told[name] for name in ("kv", "ubatch", "threads") if name in told})
+    tuned = replace(tuned, kv_type=profile.options["kv_type"], flash_attn=profile.options["flash_attn"])
+    theirs = _kernels(resolve_context(model, tuned.context_config()))
+    return ", ".join(f"{name} {theirs[name]}, not {value}" for name, value in ours.items() if theirs[name] != value)
+
+
+def _kernels(resolved: ResolvedContext) -> dict[str, Any]:
+    """What decides what steps cost."""
+    types = "/".join(dict.fromkeys((resolved.type_k, resolved.type_v)))
+    return {
+        "kv-type": types,
+        "flash-attn": resolved.flash_attn,
+        "kv": resolved.kv_mode,
+        "ubatch": resolved.ubatch,
+        "threads": resolved.threads,
+    }

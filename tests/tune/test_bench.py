@@ -1,0 +1,80 @@
+"""Benches on the tiny model: what they say was computed is what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from cbatch.clock import WallClock
+from cbatch.config import ContextConfig
+from cbatch.llama.model import Model
+from cbatch.llama.tokenizer import Tokenizer
+from cbatch.sim.measured import MeasuredCall, MeasuredStep
+from cbatch.sim.ubatches import Ubatch
+from cbatch.tune.bench import Bench, settled
+from cbatch.tune.loads import Decodes, Prompts
+from cbatch.tune.mix import Mix, speeds_of
+from cbatch.tune.survey import stands, survey
+
+
+def config(**given: object) -> ContextConfig:
+    return ContextConfig(**{"max_num_seqs": 8, "cells_per_seq": 256, "threads": 1, **given})  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module", params=["split", "unified"])
+def bench(tiny: Model, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    with closing(Bench(tiny, Tokenizer(tiny), config(kv_mode=request.param), WallClock())) as made:
+        yield made
+
+
+def test_prompts_are_computed_whole(bench: Bench) -> None:
+    steps = bench.run(Prompts((40, 8, 100)))
+    ubatches = [ubatch for step in steps for call in step.calls for ubatch in call.ubatches]
+    assert sum(ubatch.tokens for ubatch in ubatches) == 148
+    assert sum(ubatch.outputs for ubatch in ubatches) == 3
+    assert sum(step.sampled for step in steps) == 3
+    assert all(call.ns > 0 for step in steps for call in step.calls)
+
+
+def test_decodes_are_all_at_once(bench: Bench) -> None:
+    steps = bench.run(Decodes(running=8, context=50, steps=5))
+    full = [step for step in steps if step.sampled == 8]
+    assert len(full) >= 5
+    assert all(step.calls[0].ubatches[0].tokens == 8 for step in full)
+    assert sum(step.sampled for step in steps) == 8 * 6
+    assert sum(step.restored_tokens for step in steps) == 0 or any(step.restore_ns for step in steps)
+
+
+def test_speeds(bench: Bench) -> None:
+    speeds = speeds_of(bench.run(Prompts((64,) * 4)), bench.run(Decodes(8, 30, 4)), 8)
+    assert 0 < speeds.prompt_ns < 1e9
+    assert speeds.decode_tokens_per_s > speeds.running * 1e9 / 1e9
+
+
+def test_a_survey_gives_a_cost_model(tiny: Model) -> None:
+    found = survey(
+        stands(Mix((20, 40, 60), 16.0, 48), 8, 512, tokens=1024),
+        lambda slots, cells: Bench(tiny, Tokenizer(tiny), config(max_num_seqs=slots, cells_per_seq=cells), WallClock()),
+        repetitions=2,
+        time_left=lambda: True,
+    )
+    assert found.model.knots[-1] >= 64
+    assert found.model.weights_ns[-1] > found.model.weights_ns[0] >= 0
+    assert found.error.steps > 10
+
+
+def step(ns: int, tokens: int = 4) -> MeasuredStep:
+    return MeasuredStep((MeasuredCall((Ubatch(tokens, 0, 0, 0, 0),), ns),), running=1, overhead_ns=ns // 10)
+
+
+def test_repetitions_take_their_middle_times() -> None:
+    found = settled([[step(100), step(10)], [step(900), step(20)], [step(110), step(30)]])
+    assert [each.calls_ns for each in found] == [110, 20]
+    assert [each.overhead_ns for each in found] == [11, 2]
+
+
+def test_repetitions_that_went_differently_stay_as_they_are() -> None:
+    found = settled([[step(100)], [step(900, tokens=5)]])
+    assert [each.calls_ns for each in found] == [100, 900]

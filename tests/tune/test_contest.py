@@ -1,0 +1,51 @@
+"""Coarse to fine on made-up machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from cbatch.tune.contest import contest
+from cbatch.tune.setting import Setting
+from tests.tune.machines import BF16, F16, MIX, Machine
+
+
+def always() -> bool:
+    return True
+
+
+def nothing() -> None:
+    """Needs no refinement."""
+
+
+def variants(setting: Setting) -> Iterator[Setting]:
+    yield replace(setting, ubatch=1024)
+    yield replace(setting, kv_mode="unified")
+
+
+def test_one_change_after_another_is_taken_while_it_helps() -> None:
+    large = replace(F16, ubatch=1024)
+    both = replace(large, kv_mode="unified")
+    machine = Machine({BF16: 1.0, F16: 0.8, large: 0.6, replace(F16, kv_mode="unified"): 0.7, both: 0.5})
+    found = contest(
+        [BF16, F16], variants, machine.trial, MIX, time_for_kernels=always, time_for_variants=always, refine=nothing
+    )
+    assert found.best == both
+    assert found.over_first == pytest.approx(2.0)
+    by_setting = {each.setting: each for each in found.tried}
+    assert by_setting.keys() == {BF16, F16, large, both, replace(F16, kv_mode="unified")}
+    assert by_setting[both].over_default == pytest.approx(2.0)
+    assert by_setting[both].over_llama_cpp == pytest.approx(1.6)
+    assert by_setting[BF16].over_llama_cpp == pytest.approx(0.8)
+
+
+def test_variants_that_dont_help_end_it() -> None:
+    others = dict.fromkeys(variants(BF16), 1.01)
+    machine = Machine({BF16: 1.0, F16: 1.5, **others})
+    found = contest(
+        [BF16, F16], variants, machine.trial, MIX, time_for_kernels=always, time_for_variants=always, refine=nothing
+    )
+    assert (found.best, found.over_first) == (BF16, 1.0)
+    assert len(found.tried) == 4

@@ -1,0 +1,73 @@
+"""Jobs by a cost model that is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from cbatch.config import ContextConfig, SchedulerConfig
+from cbatch.metrics import parse_objectives
+from cbatch.tune.goal import Goal
+from cbatch.tune.mix import Mix, made_up
+from cbatch.tune.predict import Simulation, chunk_within
+from cbatch.tune.slots import choose, slot_options
+from tests.sim.recording import COSTS
+
+SIMULATION = Simulation(COSTS, ContextConfig(), SchedulerConfig())
+ROWS = made_up([100] * 40, [20] * 40, 1000)
+
+
+def test_a_single_row_takes_its_prompt_and_its_steps() -> None:
+    played = SIMULATION.run(ROWS[:1], 4)
+    assert played.output_tokens == 20
+    assert played.steps == 20
+    prompt_ms = 5 + (8 - 5) + (20 - 8) + (140 - 20) * 84 / 240
+    assert 1e3 * played.seconds == pytest.approx(prompt_ms + 19 * 6, rel=0.25)
+
+
+def test_more_slots_are_faster_and_their_steps_longer() -> None:
+    found = [SIMULATION.run(ROWS, slots) for slots in (1, 4, 16)]
+    assert found[0].seconds > found[1].seconds > found[2].seconds
+    assert found[0].step_ns < found[1].step_ns < found[2].step_ns
+
+
+def test_slots_for_a_job() -> None:
+    goal = Goal(ROWS, all_rows=True)
+    options = list(slot_options(SIMULATION, goal, ROWS, 40, Mix.of(ROWS).context))
+    assert [option.slots for option in options] == [1, 2, 4, 8, 12, 16, 24, 32, 40]
+    best = choose(options, goal, 32)
+    assert best.tokens_per_s >= 0.97 * max(option.tokens_per_s for option in options)
+
+
+def test_steps_are_bounded_by_the_token_budget() -> None:
+    bound = 40e6
+    goal = Goal(ROWS, most_stall_ns=bound)
+    options = list(slot_options(SIMULATION, goal, ROWS, 16, 110))
+    assert options
+    for option in options:
+        assert option.batched_tokens is not None
+        chunk = option.batched_tokens - (option.slots - 1)
+        assert chunk == chunk_within(COSTS, ContextConfig(), option.slots, 110, bound, 2048)
+    assert [o.batched_tokens for o in options] != [None] * len(options)
+    assert chunk_within(COSTS, ContextConfig(), 32, 110, 1e6, 2048) is None
+    free = chunk_within(COSTS, ContextConfig(), 4, 110, 1e12, 2048)
+    assert free == 2048
+    assert (chunk_within(COSTS, ContextConfig(), 4, 110, 60e6, 2048) or 0) > (
+        chunk_within(COSTS, ContextConfig(), 4, 110, 40e6, 2048) or 0
+    )
+
+
+def test_under_objectives_fewer_slots_may_be_better() -> None:
+    objectives = parse_objectives(["tpot:16"])
+    goal = Goal(ROWS, objectives=objectives, rate=2.0)
+    options = list(slot_options(SIMULATION, goal, ROWS, 32, 110))
+    best = choose(options, goal, 32)
+    assert best.attainment == max(option.attainment or 0 for option in options)
+    assert all(0 <= (option.attainment or 0) <= 1 for option in options)
+
+
+def test_rows_that_are_simulated_are_from_all_over() -> None:
+    rows = made_up(range(1, 3001), [10] * 3000, 100)
+    sample = Goal(rows).sample()
+    assert len(sample) == 1000
+    assert [int(r.prompt.size) for r in sample[:3]] == [1, 4, 7]
+    assert len(Goal(made_up([8] * 3000, [1000] * 3000, 100)).sample()) == 192
