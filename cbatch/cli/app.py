@@ -12,12 +12,14 @@ from cbatch import __version__
 from cbatch.cli.compare import compare
 from cbatch.cli.doctor import doctor
 from cbatch.cli.models import models
+from cbatch.cli.plan import plan
 from cbatch.cli.replay import replay
 from cbatch.cli.report import report
 from cbatch.cli.run import run
 from cbatch.cli.simulate import simulate
 from cbatch.cli.text import drop_stdout
 from cbatch.cli.trace import app as trace
+from cbatch.cli.tune import tune
 from cbatch.errors import CbatchError
 
 app = typer.Typer(
@@ -28,9 +30,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(run)
+app.command()(plan)
 app.command()(replay)
 app.command()(compare)
 app.command()(simulate)
+app.command()(tune)
 app.command()(report)
 app.add_typer(trace, name="trace")
 app.command()(models)

@@ -10,8 +10,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-import typer
-
 from cbatch.cli.options import JobOptions
 from cbatch.config import ModelConfig
 from cbatch.tune.profile import Profile, find_profile
@@ -21,8 +19,6 @@ _KERNELS = ("kv", "kv_type", "flash_attn")
 """Chosen together: one that was given leaves the others as they are."""
 _SINGLE = ("max_num_seqs", "max_num_batched_tokens", "ubatch", "threads")
 
-_UNGIVEN = ("DEFAULT", "DEFAULT_MAP")
-"""Of click's ParameterSource, which typer has of its own or from click, as its version goes."""
 _AGAIN = " (as the run that is resumed)"
 
 Options = TypeVar("Options", bound=JobOptions)
@@ -45,12 +41,6 @@ class Auto:
     def to_dict(self) -> dict[str, Any]:
         """For run.json."""
         return {"line": self.line, "settings": dict(self.settings), "profile": self.profile}
-
-
-def given_options(context: typer.Context) -> frozenset[str]:
-    """Names of the command's options that the user gave."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return frozenset(name for name, source in sources.items() if source is not None and source.name not in _UNGIVEN)
 
 
 def auto_settings(

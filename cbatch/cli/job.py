@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from cbatch.cli import parts
+from cbatch.cli.auto import Auto, auto_options
 from cbatch.cli.control import Control
 from cbatch.cli.ending import EXIT_INTERRUPTED, EXIT_ROWS_FAILED, recorded, shown
 from cbatch.cli.identity import Identity, identity_of, settle_stdin
@@ -59,10 +60,12 @@ def run_job(options: RunOptions, link: Link) -> int:
         earlier = earlier_run(options, identity)
         if earlier is not None and earlier.is_complete(retry_failed=options.retry_failed):
             return _nothing_to_do(options, earlier)
+        record = None if earlier is None else earlier.record
+        options, auto = auto_options(options, model_config, options.given, enabled=options.auto, earlier=record)
         if options.memory_check:
             check_memory(model_config.path, model_config, options.context_config())
         with Model(model_config) as model:
-            job = RunJob(options, link, identity, earlier, model)
+            job = RunJob(options, link, identity, earlier, auto, model)
             link.on_orphaned = job.control.abort
             with Interrupts(job.control.stop, job.control.abort, interrupt=link.interrupt):
                 with job.view as view:
@@ -107,12 +110,19 @@ class RunJob:
     """A run under way, and how it ended."""
 
     def __init__(
-        self, options: RunOptions, link: Link, identity: Identity, earlier: Earlier | None, model: Model
+        self,
+        options: RunOptions,
+        link: Link,
+        identity: Identity,
+        earlier: Earlier | None,
+        auto: Auto,
+        model: Model,
     ) -> None:
         self.options = options
         self.link = link
         self.identity = identity
         self.earlier = earlier
+        self.auto = auto
         self.stored = None if earlier is None else earlier.stored
         self.model = model
         self.clock = WallClock()
@@ -126,6 +136,7 @@ class RunJob:
         self.notes: list[str] = [
             *resuming(self.stored, retry_failed=options.retry_failed),
             f"plain prompts: {self.encoder.applied}",
+            auto.line,
         ]
         self.outcome: Outcome | None = None
         self.control = Control(self._announce)
@@ -175,6 +186,7 @@ class RunJob:
         record = {
             **describe_run(self.options, self.model, context, self.encoder.applied),
             "identity": self.identity,
+            "auto": self.auto.to_dict(),
             **sessions_of(None if self.earlier is None else self.earlier.record),
         }
 

@@ -158,6 +158,7 @@ class JobOptions:
             kv_overcommit=self.kv_overcommit,
             ageing_ns=round(self.ageing * 1e9),
             compact=self.compact,
+            drain="arrival" if self.arrivals_unknown else "longest",
         )
 
     @property

@@ -10,10 +10,11 @@ from typing import Any
 import typer
 
 from cbatch.cli import parts
-from cbatch.cli.auto import Auto, auto_options, given_options
+from cbatch.cli.auto import Auto, auto_options
 from cbatch.cli.defaults import run_options
 from cbatch.cli.dry_run import TRIAL_S, DryRun
 from cbatch.cli.ending import EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, shown
+from cbatch.cli.given import given_options
 from cbatch.cli.interrupts import Interrupts
 from cbatch.cli.lengths import parse_output_len
 from cbatch.cli.options import Summary

@@ -6,12 +6,14 @@ import typer
 
 from cbatch.cli import arguments as args
 from cbatch.cli import run_arguments as own
+from cbatch.cli.given import given_options
 from cbatch.cli.options import OutputFormat, Summary
 from cbatch.cli.run_options import RunOptions
 from cbatch.cli.start import start
 
 
 def run(
+    context: typer.Context,
     inputs: own.Inputs,
     input_format: own.Format = "auto",
     prompt_column: own.PromptColumn = None,
@@ -53,6 +55,7 @@ def run(
     stop: args.Stop = None,
     stop_token_id: args.StopTokenId = None,
     ignore_eos: args.IgnoreEos = False,
+    auto: own.Auto = True,
     max_num_seqs: args.MaxNumSeqs = 32,
     max_num_batched_tokens: args.MaxNumBatchedTokens = 2048,
     prefill_chunk: args.PrefillChunk = None,
@@ -82,5 +85,6 @@ def run(
 
     Exit codes: 0 all rows fine, 3 some rows failed, 1 the run failed, 2 a mistake in the call, 130 interrupted.
     """
-    options = RunOptions(**locals())
+    given = {name: value for name, value in locals().items() if name != "context"}
+    options = RunOptions(**given, given=given_options(context))
     raise typer.Exit(start(options))

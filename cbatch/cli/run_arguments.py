@@ -6,7 +6,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from cbatch.cli.arguments import OUTPUT
+from cbatch.cli.arguments import ENGINE, OUTPUT
 
 INPUT, SAFETY = "Rows", "Safety"
 
@@ -96,4 +96,12 @@ StallTimeout = Annotated[
 MemoryCheck = Annotated[
     bool,
     Option("--memory-check/--no-memory-check", help="Refuse what memory can't hold.", rich_help_panel=SAFETY),
+]
+Auto = Annotated[
+    bool,
+    Option(
+        "--auto/--no-auto",
+        help="Settings that aren't given are those that cbatch tune found for this machine and model.",
+        rich_help_panel=ENGINE,
+    ),
 ]

@@ -40,6 +40,9 @@ class RunOptions(JobOptions):
     """Seconds."""
     memory_check: bool = True
     order: str = "input"
+    auto: bool = True
+    given: tuple[str, ...] = ()
+    """Names of the options that the user gave."""
 
     def check(self) -> None:
         """Raise for every mistake that can be seen in the options alone."""

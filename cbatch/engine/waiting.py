@@ -87,18 +87,6 @@ class WaitingQueue:
             heapq.heappop(self._heap)
         return self._heap[0][2] if self._heap else None
 
-    def pop(self) -> Sequence:
-        """Remove and return what `peek` shows. Raises IndexError when empty."""
-        seq = self.peek()
-        if seq is None:
-            raise IndexError("no sequence waits")
-        del self._members[seq]
-        return seq
-
     def withdraw(self, seq: Sequence) -> None:
         """Remove `seq`, wherever it stands."""
         del self._members[seq]
-
-    def drain(self) -> list[Sequence]:
-        """Remove and return all, in order."""
-        return [self.pop() for _ in range(len(self))]

@@ -94,3 +94,9 @@ def until(request: Request, length: int) -> Request:
     """The request, going on to so many tokens whatever they are, and there from the beginning."""
     sampling = replace(request.sampling, max_tokens=length, ignore_eos=True, stop=(), stop_token_ids=(), echo=False)
     return replace(request, sampling=sampling, end_tokens=frozenset(), arrival_ns=0, priority=0)
+
+
+def shortened(request: Request, share: float) -> Request:
+    """The request with that share of its prompt's last tokens, and of its output."""
+    few = max(1, round(share * request.prompt.size))
+    return until(replace(request, prompt=request.prompt[-few:]), max(2, round(share * request.sampling.max_tokens)))

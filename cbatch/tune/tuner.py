@@ -17,7 +17,7 @@ from cbatch.tune.confirm import Way, confirm, run_rows
 from cbatch.tune.contest import contest
 from cbatch.tune.divergence import TEXT, Choices, choices, divergence
 from cbatch.tune.goal import Goal
-from cbatch.tune.mix import Mix, Speeds, until
+from cbatch.tune.mix import Mix, Speeds, shortened
 from cbatch.tune.predict import Simulation
 from cbatch.tune.result import Confirmed, Tried, Tuning
 from cbatch.tune.setting import SLOTS, Setting, built_in, describe, kernels, of_llama_cpp, variants
@@ -27,7 +27,7 @@ from cbatch.tune.trials import Trials
 from cbatch.tune.workbench import Workbench
 from cbatch.types import Request
 
-_KERNELS_UNTIL, _VARIANTS_UNTIL, _SURVEY_UNTIL, _CONFIRM_UNTIL = 0.3, 0.5, 0.65, 0.8
+_KERNELS_UNTIL, _VARIANTS_UNTIL, _SURVEY_UNTIL, _CONFIRM_UNTIL = 0.3, 0.45, 0.55, 0.8
 """Shares of the budget after which nothing more of its kind is begun."""
 _TRIAL = 0.015
 """Of the budget, about what one trial may take."""
@@ -36,6 +36,8 @@ _MOST_ROWS = 128
 """Of a run to confirm the choice."""
 _PAIR = 2.5
 """Times what the choice takes: both runs, of which the other one may be slower."""
+_LEAST_SHARE = 0.1
+"""Of a row: shorter ones would tell nothing of the job."""
 _DIVERGENCE_TEXTS = 8
 
 
@@ -166,10 +168,10 @@ class Tuner:
         )
 
     def _short(self, rows: list[Request], sized: _Sized) -> list[Request]:
-        """The rows, with outputs cut so that a pair of runs fits into what is left of the budget."""
+        """The rows, shortened alike so that a pair of runs fits into what is left of the budget."""
         left_s = (self._budget_ns - self._elapsed_ns) / 1e9
         share = left_s / (_PAIR * sized.simulation.run(rows, sized.option.slots).seconds)
-        return rows if share >= 1 else [until(row, max(4, int(share * row.sampling.max_tokens))) for row in rows]
+        return rows if share >= 1 else [shortened(row, max(_LEAST_SHARE, share)) for row in rows]
 
     def _with_divergence(self, tried: Sequence[Tried]) -> list[Tried]:
         if not any(each.setting.quantised and each.speeds is not None for each in tried):
