@@ -1,6 +1,6 @@
 """How many cases fuzzing tries: a thousand over all tests of the suite, or as many as CBATCH_FUZZ says.
 
-    CBATCH_FUZZ=1000000 python -m pytest tests -k fuzz
+CBATCH_FUZZ=1000000 python -m pytest tests -k fuzz
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import pytest
 
 from tests.benchmarks.bench_peers import rotated
 from tests.benchmarks.peers import batched_bench, server
-from tests.benchmarks.peers.cbatch_engine import default_options, requests_of
+from tests.benchmarks.peers.cbatch_engine import requests_of
 from tests.benchmarks.peers.clients import HOST, drive, predicted
 from tests.benchmarks.peers.contention import CpuTime
 from tests.benchmarks.peers.flags import Flags, total_cells
@@ -55,13 +55,6 @@ def test_requests_go_past_end_tokens() -> None:
     assert tuple(request.prompt) == job.rows[0].prompt
     assert request.sampling.ignore_eos
     assert not request.end_tokens
-
-
-def test_options_are_the_defaults_of_cbatch_run(tmp_path: Path) -> None:
-    options = default_options(tmp_path)
-    assert options.max_num_seqs == 32
-    assert options.model == str(tmp_path)
-    options.check()
 
 
 def test_flags_as_arguments() -> None:

@@ -19,6 +19,7 @@ from cbatch.tune.divergence import TEXT, Choices, choices, divergence
 from cbatch.tune.goal import Goal
 from cbatch.tune.mix import Mix, Speeds, shortened
 from cbatch.tune.predict import Simulation
+from cbatch.tune.race import LEAST_GAIN
 from cbatch.tune.result import Confirmed, Tried, Tuning
 from cbatch.tune.setting import SLOTS, Setting, built_in, describe, kernels, of_llama_cpp, variants
 from cbatch.tune.slots import choose, slot_options
@@ -144,9 +145,9 @@ class Tuner:
         if usual or not self._goal.for_throughput:
             return sized, None
         confirmed = self._confirm(sized)
-        if median(confirmed.ratios) > 1:
+        if median(confirmed.ratios) > 1 + LEAST_GAIN:
             return sized, confirmed
-        self._notes.append("what was chosen wasn't faster than cbatch's own rules when both ran in turns: kept those")
+        self._notes.append("in turns, the choice wasn't faster than cbatch's own rules by more than noise: kept those")
         again = sized if sized.setting == self.default else self._size(self.default)
         kept = next(option for option in again.options if option.slots == self._usual)
         return replace(again, option=kept), None

@@ -166,7 +166,7 @@ def main() -> None:
         there, expected = results(folder / "out"), undisturbed(folder, model)
         again = sum(count - 1 for count in found.redone.values())
         print(
-            f"{found.of_parent} parents and {found.of_worker} workers killed; {again} rows finished again in the last job"
+            f"{found.of_parent} parents and {found.of_worker} workers killed; in the last job {again} rows done again"
         )
         print(f"{len(there)} rows, equal to an undisturbed run: {there == expected}; lost though durable: {found.lost}")
         sys.exit(there != expected or bool(found.lost))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cbatch.traces.trace import TraceRequest
-from tests.e2e.command import EXAMPLES, cbatch, command, run_json, table, write_rows
+from tests.e2e.command import cbatch, command, run_json, table, write_rows
 from tests.e2e.test_replay import steady, write_trace
 
 EXACT = ("--kv-type", "f32", "--flash-attn", "off", "--threads", 1)
@@ -145,7 +145,6 @@ def test_an_interrupted_comparison_says_what_it_has(tiny_model: Path, tmp_path: 
         (["TRACE", "--static-wait", "-1"], "static-wait is -1"),
         (["TRACE", "--on-overflow", "shift"], "--on-overflow shift can't be compared"),
         (["none.parquet"], "none.parquet"),
-        ([EXAMPLES], "give -o DIR"),
     ],
 )
 def test_mistakes_in_the_call(tiny_model: Path, trace: Path, arguments: list[object], message: str) -> None:

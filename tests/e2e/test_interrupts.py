@@ -14,8 +14,9 @@ from tests.e2e.command import command, results, run_json, write_rows
 
 
 def start(tmp_path: Path, model: Path, max_tokens: int) -> subprocess.Popen[str]:
-    rows = write_rows(tmp_path / "rows.jsonl", [{"prompt": f"row {i}", "max_tokens": 2} for i in range(4)]
-                      + [{"prompt": f"row {i}", "max_tokens": max_tokens} for i in range(60)])  # fmt: skip
+    short = [{"prompt": f"row {i}", "max_tokens": 2, "priority": "high"} for i in range(4)]
+    long = [{"prompt": f"row {i}", "max_tokens": max_tokens} for i in range(60)]
+    rows = write_rows(tmp_path / "rows.jsonl", [*short, *long])
     process = subprocess.Popen(
         command("run", rows, "-m", model, "-t", 1, "--max-num-seqs", 2, "--ignore-eos", "-o", tmp_path / "out"),
         stdout=subprocess.PIPE,

@@ -229,7 +229,6 @@ def test_the_capacity_is_searched(tiny_model: Path, trace: Path) -> None:
     ("arguments", "message"),
     [
         (["nothing.parquet"], "nothing.parquet can't be read: No such file"),
-        ([EXAMPLES], "prompts have no arrival times"),
         (["x" * 300], "can't be read: File name too long"),
         (["TRACE", "--chat-template", "x" * 300], "there is no such file"),
         (["TRACE", "--lora", "x" * 300 + ":5"], "there is no such LoRA adapter"),

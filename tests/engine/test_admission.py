@@ -168,7 +168,7 @@ def test_kept_slots_are_given_up_for_the_last_that_runs_where_memory_is_short() 
         runner = FakeRunner(max_num_seqs=2, cells_per_seq=200, total_cells=200)
         engine = Engine(runner, SchedulerConfig(2, batching=batching, kv_overcommit=True))
         for number, output in enumerate((30, 180, 20)):
-            engine.add(job(number, output)[1])
+            engine.add(Request(str(number), np.ones(1, np.int32), SamplingParams(max_tokens=output)))
         outputs = []
         while engine.has_work:
             outputs += engine.step()

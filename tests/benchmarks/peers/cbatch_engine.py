@@ -5,8 +5,6 @@ As with the peers, the model is loaded and warm, and prompts are tokens, when th
 
 from __future__ import annotations
 
-import inspect
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from cbatch.cli import parts
-from cbatch.cli.ending import SWITCH_INTERVAL_S
-from cbatch.cli.run import run
+from cbatch.cli.auto import auto_options
+from cbatch.cli.defaults import run_options
+from cbatch.cli.interpreter import tune_interpreter
 from cbatch.cli.run_options import RunOptions
 from cbatch.cli.sizing import cells_needed
 from cbatch.clock import WallClock
@@ -31,12 +30,6 @@ from cbatch.types import Job, Request, RowRef
 from tests.benchmarks.peers.flags import Flags
 from tests.benchmarks.peers.jobs import BenchJob
 from tests.benchmarks.peers.measured import Measured
-
-
-def default_options(model: Path) -> RunOptions:
-    """Of `cbatch run`, as far as the command line has defaults."""
-    given = {name: parameter.default for name, parameter in inspect.signature(run).parameters.items()}
-    return RunOptions(**{**given, "inputs": ["-"], "model": str(model)})
 
 
 def requests_of(job: BenchJob) -> list[tuple[RowRef, Request]]:
@@ -80,9 +73,10 @@ def measure(path: Path, job: BenchJob) -> Measured:
 @contextmanager
 def _runner(path: Path, jobs: Sequence[Job]) -> Iterator[tuple[LlamaRunner, RunOptions, int]]:
     """A runner for the jobs, the options that it has, and the most cells that a row may fill."""
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    options = default_options(path)
+    tune_interpreter()
+    options = run_options({"inputs": ["-"], "model": str(path)})
     config, _ = parts.check_model(options)
+    options, _ = auto_options(options, config, given=(), enabled=options.auto)
     with Model(config) as model:
         limit = parts.most_cells(options, model)
         context, _ = parts.size_for_rows(options, model, cells_needed(jobs), all_read=True, limit=limit)
