@@ -98,7 +98,7 @@ def test_interrupting_a_run_before_its_first_row(tmp_path: Path, tiny_model: Pat
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
-        time.sleep(2)
+        time.sleep(5)  # the worker is waiting by then, also on a busy machine
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=20) == 130
         assert process.stderr is not None
