@@ -35,32 +35,9 @@ class Auto:
     profile: str | None = None
     """The file."""
 
-    def applied(self, options: Options) -> Options:
-        return replace(options, **self.settings)
-
     def to_dict(self) -> dict[str, Any]:
         """For run.json."""
         return {"line": self.line, "settings": dict(self.settings), "profile": self.profile}
-
-
-def auto_settings(
-    options: JobOptions,
-    config: ModelConfig,
-    given: Collection[str],
-    *,
-    enabled: bool = True,
-    earlier: Mapping[str, Any] | None = None,
-) -> Auto:
-    """`earlier`: run.json of the run that is gone on with. `enabled`: no `--no-auto`."""
-    if earlier is not None:
-        return _again(earlier.get("auto"), given)
-    if not enabled:
-        return Auto("defaults: --no-auto", {})
-    profile = find_profile(config)
-    if profile is None:
-        return Auto(_NO_PROFILE, {})
-    settings = settings_of(profile, options, given)
-    return Auto(_line(profile, options, settings), settings, str(profile.path))
 
 
 def auto_options(
@@ -71,9 +48,20 @@ def auto_options(
     enabled: bool = True,
     earlier: Mapping[str, Any] | None = None,
 ) -> tuple[Options, Auto]:
-    """The options as the job is to run, and where they come from."""
-    auto = auto_settings(options, config, given, enabled=enabled, earlier=earlier)
-    return auto.applied(options), auto
+    """The options as the job is to run, and where they come from.
+
+    `earlier`: run.json of the run that is gone on with. `enabled`: no `--no-auto`.
+    """
+    if earlier is not None:
+        auto = _again(earlier.get("auto"), given)
+    elif not enabled:
+        auto = Auto("defaults: --no-auto", {})
+    elif (profile := find_profile(config)) is None:
+        auto = Auto(_NO_PROFILE, {})
+    else:
+        settings = settings_of(profile, options, given)
+        auto = Auto(_line(profile, options, settings), settings, str(profile.path))
+    return replace(options, **auto.settings), auto
 
 
 def _again(told: object, given: Collection[str]) -> Auto:

@@ -36,7 +36,7 @@ from cbatch.llama.memory import kv_bytes
 from cbatch.llama.model import Model
 from cbatch.llama.runner import LlamaRunner
 from cbatch.llama.tokenizer import Tokenizer
-from cbatch.metrics.preview import Estimate, FaultView, MemoryFit, Preview, TokenLengths
+from cbatch.metrics.preview import Estimate, MemoryFit, Preview
 from cbatch.report.preview import preview_json, print_preview
 from cbatch.types import Job, Request, RowRef
 
@@ -111,8 +111,8 @@ class DryRun:
             rows_read=len(window),
             all_read=all_read,
             prompts=tuple(prompt_views(fitted.jobs[:num_shown], self._tokenizer)),
-            faults=tuple(map(FaultView.of, fitted.faults)),
-            lengths=TokenLengths.of([int(request.prompt.size) for request in fitted.requests]) if fitted.jobs else None,
+            faults=fitted.fault_views(),
+            lengths=fitted.lengths(),
             memory=memory,
             estimate=time,
             notes=(*([] if note is None else [note]), f"plain prompts: {self._encoder.applied}"),
@@ -124,17 +124,13 @@ class DryRun:
 
     def _memory(self, runner: LlamaRunner, rows: FittedRows, limit: int) -> MemoryFit:
         context = runner.context
-        types = list(dict.fromkeys((context.resolved.type_k, context.resolved.type_v)))
-        return MemoryFit(
-            slots=context.resolved.max_num_seqs,
+        return rows.memory(
+            context.resolved,
             cells_per_seq=context.cells_per_seq,
             total_cells=context.total_cells,
-            kv_mode=context.resolved.kv_mode,
-            kv_type="/".join(types),
             kv_bytes=kv_bytes(self._model, context.config),
             most_cells=limit,
             policy=self._options.on_overflow,
-            **{name: rows.changes[name] for name in ("refused", "prompts_cut", "max_tokens_cut", "outgrown")},
         )
 
     def _time(

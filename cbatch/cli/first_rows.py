@@ -13,8 +13,9 @@ from cbatch.engine import fit_to_context
 from cbatch.inputs.forms import compression_of
 from cbatch.inputs.options import AUTO
 from cbatch.inputs.sources import Source, find_sources
+from cbatch.llama.resolve import ResolvedContext
 from cbatch.llama.tokenizer import Tokenizer
-from cbatch.metrics.preview import Piece, PromptView
+from cbatch.metrics.preview import FaultView, MemoryFit, Piece, PromptView, TokenLengths
 from cbatch.types import Job, Request, RowFault, RowRef, Tokens
 
 _HEAD, _TAIL = 100, 60
@@ -55,6 +56,36 @@ class FittedRows:
     @property
     def requests(self) -> list[Request]:
         return [request for _, request in self.jobs]
+
+    def lengths(self) -> TokenLengths | None:
+        """Of prompts; None without any."""
+        return TokenLengths.of([int(request.prompt.size) for request in self.requests]) if self.jobs else None
+
+    def fault_views(self) -> tuple[FaultView, ...]:
+        return tuple(map(FaultView.of, self.faults))
+
+    def memory(
+        self,
+        context: ResolvedContext,
+        *,
+        cells_per_seq: int,
+        total_cells: int,
+        kv_bytes: float,
+        most_cells: int,
+        policy: str,
+    ) -> MemoryFit:
+        """What the context holds, and what it does to the rows."""
+        return MemoryFit(
+            slots=context.max_num_seqs,
+            cells_per_seq=cells_per_seq,
+            total_cells=total_cells,
+            kv_mode=context.kv_mode,
+            kv_type="/".join(dict.fromkeys((context.type_k, context.type_v))),
+            kv_bytes=kv_bytes,
+            most_cells=most_cells,
+            policy=policy,
+            **{name: self.changes[name] for name in ("refused", "prompts_cut", "max_tokens_cut", "outgrown")},
+        )
 
 
 def prompt_views(jobs: Iterable[tuple[RowRef, Request]], tokenizer: Tokenizer) -> Iterator[PromptView]:

@@ -27,7 +27,6 @@ _OPTIONS = (
     "system",
     "template_kwargs",
     "parse_special",
-    "seed",
     "on_overflow",
     "keep",
     "ctx",
@@ -35,23 +34,11 @@ _OPTIONS = (
     "flash_attn",
 )
 """Beside the sampling parameters, and those of the inputs. `ctx` bounds the output of long rows."""
-_INPUT_OPTIONS = (
-    "format",
-    "prompt_column",
-    "id_column",
-    "messages_column",
-    "template",
-    "where",
-    "sample",
-    "offset",
-    "limit",
-)
 
 
 def identity_of(options: RunOptions, model: Path) -> dict[str, Any]:
     """As JSON gives it back. Raises `InputError` or `UsageError` where a file can't be read."""
     rows = asdict(options.input_options())
-    asked = {name: rows[name] for name in _INPUT_OPTIONS}
     own = {name: getattr(options, name) for name in _OPTIONS}
     loras = options.model_config(model, use_extra_bufts=True).loras
     found = {
@@ -60,7 +47,7 @@ def identity_of(options: RunOptions, model: Path) -> dict[str, Any]:
         "loras": [[_fingerprint(path), scale] for path, scale in loras],
         "chat_template": None if options.chat_template is None else _fingerprint(options.chat_template),
         "output_format": options.results_format.value,
-        "options": json_ready(asked | asdict(options.sampling()) | own),
+        "options": json_ready(rows | asdict(options.sampling()) | own),
     }
     again: dict[str, Any] = json.loads(json.dumps(found))
     return again

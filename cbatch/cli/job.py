@@ -50,9 +50,11 @@ from cbatch.types import Job, Observer
 
 
 def run_job(options: RunOptions, link: Link) -> int:
-    """Run the job; returns the exit code. Raises `CbatchError` where it can't begin or breaks off."""
+    """Run the job of options that were checked; returns the exit code.
+
+    Raises `CbatchError` where it can't begin or breaks off.
+    """
     tune_interpreter()
-    options.check()
     model_config, warning = parts.check_model(options)
     identity = identity_of(options, model_config.path)
     said = None if link.attempt else make_way(options)
@@ -202,7 +204,7 @@ class RunJob:
             end(self.outcome.ending.value)
 
     def _drive(self, ready: _Ready) -> Outcome:
-        engine = Engine(WatchedRunner(ready.runner, self.watch), parts.scheduler_config(self.options))
+        engine = Engine(WatchedRunner(ready.runner, self.watch), parts.scheduler_config(self.options), log_calls=False)
         with parts.make_writer(
             self.options,
             self.options.directory(),

@@ -18,15 +18,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from cbatch.cli.output_lengths import output_lengths
 from cbatch.metrics.preview import Estimate, Range
 from cbatch.metrics.request import is_completed
 from cbatch.report.eta import split_ns
+from cbatch.sim.nnls import nnls
 from cbatch.types import EngineView, Request, RequestOutput, RowFault, RowRef, StepRecord, Tokens
-
-Columns = npt.NDArray[np.float64]
 
 _GOLDEN = (5**0.5 - 1) / 2
 
@@ -139,21 +137,8 @@ class Trial:
         constant = [float(len(set(seqs)) > 1)] * len(steps)
         columns = np.array([constant, seqs, [record.kv_used_cells for record in steps]], float).T
         costs = np.array([split_ns(record)[1] for record in steps])
-        step_ns, seq_ns, cell_ns = found = _fit(columns, costs)
+        step_ns, seq_ns, cell_ns = found = nnls(columns / costs[:, None], np.ones(len(costs))).tolist()
         return Speed(prompt_ns, step_ns, seq_ns, cell_ns, float(np.median(np.abs(1 - columns @ found / costs))))
-
-
-def _fit(columns: Columns, costs: Columns) -> list[float]:
-    """Coefficients, none below 0, of float64[n, k] columns for n costs above 0, by least squares of relative errors.
-
-    One at a time, the lowest of those below 0 is made 0, and the others are fitted again.
-    """
-    scaled, kept = columns / costs[:, None], [k for k in range(columns.shape[1]) if columns[:, k].any()]
-    while True:
-        found = np.linalg.lstsq(scaled[:, kept], np.ones(len(costs)), rcond=None)[0] if kept else np.empty(0)
-        if not kept or found.min() >= 0:
-            return [dict(zip(kept, found.tolist(), strict=True)).get(k, 0.0) for k in range(columns.shape[1])]
-        del kept[int(found.argmin())]
 
 
 def shared_tokens(prompts: Iterable[Tokens]) -> int:

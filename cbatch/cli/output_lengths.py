@@ -40,7 +40,7 @@ class OutputLengths:
         return most if high else min(most, self._longest)
 
 
-def _may_end(request: Request) -> bool:
+def may_end(request: Request) -> bool:
     """Whether it can end before its max_tokens."""
     return bool(request.end_tokens or request.sampling.stop or request.sampling.stop_token_ids)
 
@@ -48,7 +48,7 @@ def _may_end(request: Request) -> bool:
 def output_lengths(requests: Iterable[Request], outputs: Sequence[RequestOutput], *, high: bool) -> Iterator[int]:
     """Of each sequence of the requests: as seen where it finished, else a bound."""
     seen = {output.id: samples_of(output) for output in outputs}
-    begun = [s for samples in seen.values() for s in samples if s.token_ids.size and _may_end(s.request)]
+    begun = [s for samples in seen.values() for s in samples if s.token_ids.size and may_end(s.request)]
     known = OutputLengths(
         [int(s.token_ids.size) for s in begun if s.finish_reason is FinishReason.STOP],
         [int(s.token_ids.size) for s in begun if s.finish_reason is not FinishReason.STOP],
@@ -66,7 +66,7 @@ def _length(
     request: Request, sample: RequestOutput | None, known: OutputLengths, quantile: float, *, high: bool
 ) -> int:
     most = request.sampling.max_tokens
-    if not _may_end(request):
+    if not may_end(request):
         return most
     if sample is None or sample.token_ids.size == 0:
         return known.length(quantile, most, high=high)

@@ -21,10 +21,15 @@ def overflow_of(options: JobOptions, context: Context, limit: int) -> Overflow:
         raise UsageError(
             f"--on-overflow shift can't be done with this model: {obstacle}; or give truncate-left or truncate-middle"
         )
-    keep = options.keep if options.keep is not None else int(Tokenizer(context.model).add_bos)
+    keep = kept_tokens(options, Tokenizer(context.model))
     if policy != "error" and keep > limit // 2:
         raise UsageError(f"--keep is {keep}, and a context of {limit:,} can keep half of it: give {limit // 2} or less")
     return Overflow(policy, keep)
+
+
+def kept_tokens(options: JobOptions, tokenizer: Tokenizer) -> int:
+    """First tokens of a prompt that stay when others go: as asked for, else its BOS."""
+    return options.keep if options.keep is not None else int(tokenizer.add_bos)
 
 
 def overflow_notes(driver: Driver, context: Context, limit: int, noun: str) -> Iterator[str]:

@@ -62,10 +62,7 @@ def plan(
     main_gpu: args.MainGpu = 0,
     tensor_split: args.TensorSplit = None,
     lora: args.Lora = None,
-    auto: Annotated[
-        bool,
-        Option("--auto/--no-auto", help="Use what cbatch tune found here.", rich_help_panel=args.ENGINE),
-    ] = True,
+    auto: own.Auto = True,
     summary: args.SummaryForm = Summary.table,
     quiet: args.Quiet = False,
 ) -> None:

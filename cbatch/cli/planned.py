@@ -10,6 +10,8 @@ import numpy as np
 
 from cbatch.cli import parts
 from cbatch.cli.first_rows import FittedRows, rows_in_all
+from cbatch.cli.output_lengths import may_end
+from cbatch.cli.overflow import kept_tokens
 from cbatch.cli.run_options import RunOptions
 from cbatch.cli.sizing import cells_needed
 from cbatch.config import ContextConfig, Overflow
@@ -19,7 +21,7 @@ from cbatch.llama.memory import kv_bytes, kv_bytes_per_cell, within_memory
 from cbatch.llama.model import Model
 from cbatch.llama.resolve import resolve_context
 from cbatch.llama.tokenizer import Tokenizer
-from cbatch.metrics.preview import FaultView, MemoryFit, Preview, Range, TokenLengths
+from cbatch.metrics.preview import MemoryFit, Preview, Range
 from cbatch.traces.lengths import LengthDistribution
 from cbatch.tune.mix import until
 from cbatch.tune.plan import JobTime, Plan, Suggestion
@@ -56,15 +58,15 @@ class Planned:
         limit = parts.most_cells(options, model)
         needs = cells_needed(window)
         context, note = parts.size_for_rows(options, model, needs, all_read=all_read, limit=limit)
-        keep = options.keep if options.keep is not None else int(Tokenizer(model).add_bos)
+        keep = kept_tokens(options, Tokenizer(model))
         fitted = FittedRows.of(window, limit, Overflow(options.on_overflow, keep))
         total = len(window) if all_read else rows_in_all(options, rows.num_rows, window)
         preview = Preview(
             rows_read=len(window),
             all_read=all_read,
             prompts=(),
-            faults=tuple(map(FaultView.of, fitted.faults)),
-            lengths=TokenLengths.of([int(r.prompt.size) for r in fitted.requests]) if fitted.jobs else None,
+            faults=fitted.fault_views(),
+            lengths=fitted.lengths(),
             memory=self._memory(context, fitted, limit),
             estimate=None,
             notes=(*([] if note is None else [note]), f"plain prompts: {encoder.applied}"),
@@ -76,16 +78,13 @@ class Planned:
     def _memory(self, context: ContextConfig, rows: FittedRows, limit: int) -> MemoryFit:
         resolved = resolve_context(self.model, context)
         unified = resolved.kv_mode == "unified"
-        return MemoryFit(
-            slots=resolved.max_num_seqs,
+        return rows.memory(
+            resolved,
             cells_per_seq=resolved.total_cells if unified else resolved.cells_per_seq,
             total_cells=resolved.total_cells,
-            kv_mode=resolved.kv_mode,
-            kv_type="/".join(dict.fromkeys((resolved.type_k, resolved.type_v))),
             kv_bytes=kv_bytes(self.model, context),
             most_cells=limit,
             policy=self.options.on_overflow,
-            **{name: rows.changes[name] for name in ("refused", "prompts_cut", "max_tokens_cut", "outgrown")},
         )
 
     def _with_time(
@@ -117,10 +116,9 @@ class Planned:
             drawn = self.lengths.draw(np.random.default_rng(0), len(requests)).tolist()
             return [[until(r, max(1, min(n, r.sampling.max_tokens))) for r, n in zip(requests, drawn, strict=True)]]
         whole = [until(request, request.sampling.max_tokens) for request in requests]
-        may_end = [bool(r.end_tokens or r.sampling.stop or r.sampling.stop_token_ids) for r in requests]
-        if not any(may_end):
+        if not any(map(may_end, requests)):
             return [whole]
-        short = [until(r, 1) if ends else w for r, ends, w in zip(requests, may_end, whole, strict=True)]
+        short = [until(r, 1) if may_end(r) else w for r, w in zip(requests, whole, strict=True)]
         return [short, whole]
 
     def _simulation(self, context: ContextConfig) -> Simulation:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -13,6 +11,7 @@ from typing import Any, Protocol
 
 from cbatch.cli import parts
 from cbatch.cli.replay_options import ReplayOptions
+from cbatch.cli.timed_trace import TimedTrace
 from cbatch.clock import Clock
 from cbatch.errors import InputError, UsageError
 from cbatch.inputs import read_rows
@@ -22,12 +21,10 @@ from cbatch.llama.tokenizer import Tokenizer
 from cbatch.traces.detect import detect
 from cbatch.traces.formats.format import Format
 from cbatch.traces.formats.own import CBATCH
-from cbatch.traces.jobs import OutputLengths, trace_jobs
-from cbatch.traces.reader import read_trace
+from cbatch.traces.jobs import trace_jobs
 from cbatch.traces.streams import stream
 from cbatch.traces.synthesis import Synthesiser
-from cbatch.traces.trace import SECOND, TraceRequest
-from cbatch.traces.transform import Transforms, speedup
+from cbatch.traces.transform import Transforms
 from cbatch.types import Job, Row, RowFault
 
 PROMPTS = ("prompts", "openai")
@@ -109,67 +106,33 @@ class TraceSource:
                 "leave it out, or make another trace with cbatch trace gen --burstiness"
             )
         self._options = options
-        self._file = read_trace(path)
-        self._path = path
-        self._transforms = options.transforms()
-        self._lengths = OutputLengths(options.sampling(), options.natural_lengths)
-        self.changes: Counter[str] = Counter()
-        self._look()
-
-    def _look(self) -> None:
-        """One pass, before any model is loaded: a fault in the file shows now."""
-        self._total, first_ns, self._last_ns = 0, 0, 0
-        cells: list[int | None] = []
-        for request in self._transforms.apply(self._file, self.changes):
-            first_ns = request.arrival_ns if self._total == 0 else first_ns
-            self._total, self._last_ns = self._total + 1, request.arrival_ns
-            cells.append(self._lengths.cells(request))
-        if self._total == 0:
-            fix = "give another trace" if self._transforms.window is None else "widen --window"
-            raise InputError(f"{self._path} has no requests left to replay: {fix}")
+        self._trace = TimedTrace(options, path, "replay")
+        cells = self._trace.cells
         known = [count for count in cells if count is not None]
-        self.needs = known if len(known) == self._total else None
-        made_at = self._transforms.apply_to_manifest(self._file.manifest, Counter()).request_rate
-        span_ns = self._last_ns - first_ns
-        self._own_rate = made_at
-        self.base_rate = made_at if made_at is not None or span_ns == 0 else (self._total - 1) * SECOND / span_ns
+        self.needs = known if len(known) == len(cells) else None
+        self.base_rate = self._trace.base_rate
 
     def load(self, rate: float | None, model: Model, tokenizer: Tokenizer, encoder: Encoder) -> Load:
-        requests, span_s = self._at(rate)
-        synthesiser = Synthesiser(tokenizer, model.n_vocab, seed=self._options.seed)
-        name = self._path.name
+        trace = self._trace
         jobs = trace_jobs(
-            requests,
-            name,
+            trace.at(rate),
+            trace.path.name,
             encoder=encoder,
-            synthesise=synthesiser.prompt,
-            lengths=self._lengths,
+            synthesise=Synthesiser(tokenizer, model.n_vocab, seed=self._options.seed).prompt,
+            lengths=trace.lengths,
             most_tokens=max(parts.most_cells(self._options, model), _MOST_CUT * (self._options.on_overflow != "error")),
         )
-        asked = self._own_rate if rate is None else None if rate == math.inf else rate
-        return Load(jobs, self._total, span_s, asked)
-
-    def _at(self, rate: float | None) -> tuple[Iterator[TraceRequest], float | None]:
-        """The trace's own times, stretched: the process stays what it is."""
-        requests = self._transforms.apply(self._file, Counter())
-        if rate is None:
-            return requests, self._last_ns / 1e9
-        if rate == math.inf:
-            return (replace(request, arrival_ns=0) for request in requests), None
-        if self.base_rate is None:
-            raise UsageError(f"{self._path}: all requests come at once, so there are no times to stretch to a rate")
-        factor = rate / self.base_rate
-        return speedup(requests, factor), self._last_ns / 1e9 / factor
+        return Load(jobs, len(trace.cells), trace.span_s(rate), trace.rate(rate))
 
     def describe(self) -> dict[str, Any]:
-        manifest = self._transforms.apply_to_manifest(self._file.manifest, self.changes)
+        manifest = self._trace.manifest
         return {
-            "trace": str(self._path),
-            "requests": self._total,
+            "trace": str(self._trace.path),
+            "requests": len(self._trace.cells),
             "made": dict(manifest.source),
             "request_rate": manifest.request_rate,
             "transforms": list(manifest.transforms),
-            "changes": {**self._file.manifest.changes, **manifest.changes},
+            "changes": {**self._trace.own_manifest.changes, **manifest.changes},
         }
 
 

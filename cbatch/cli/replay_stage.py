@@ -94,7 +94,8 @@ class Stage:
         if self._runner is None or self._engine is None:
             self._runner = self._make_runner(window, all_read=all_read)
             self._overflow = overflow_of(self._options, self._runner.context, self._limit)
-            self._engine = Engine(self._runner, parts.scheduler_config(self._options))
+            logs = self._options.timeline is not None
+            self._engine = Engine(self._runner, parts.scheduler_config(self._options), log_calls=logs)
         return self._runner, self._engine
 
     def _make_runner(self, window: Sequence[Job], *, all_read: bool) -> LlamaRunner:

@@ -50,7 +50,7 @@ class _Simulator:
             bytes_per_token=profile.bytes_per_token or 0.0,
             parking=profile.parking,
         )
-        engine = Engine(runner, options.scheduler_config())
+        engine = Engine(runner, options.scheduler_config(), log_calls=False)
         totals = ReplayAccumulator(
             options.objectives,
             options.percentile_list(),

@@ -12,7 +12,7 @@ from typing import Any
 from cbatch.cli.identity import Identity, differences
 from cbatch.cli.run_options import RunOptions
 from cbatch.errors import OutputError
-from cbatch.outputs import Stored, check_directory, open_stored, owns, read_run_json, set_aside
+from cbatch.outputs import Stored, check_directory, open_stored, owns, read_run_json, set_aside, usable
 from cbatch.supervise.lock import LOCK, DirectoryLock
 
 
@@ -108,12 +108,6 @@ def _make(path: Path) -> list[Path]:
         if folder.exists():
             break
         missing.append(folder)
-    try:
+    with usable(path):
         path.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        raise OutputError(f"{path} is a file, and the output is a directory: give another name") from None
-    except OSError as error:
-        raise OutputError(
-            f"{path} can't be used as the output directory: {error.strerror or error}; give another one"
-        ) from error
     return missing

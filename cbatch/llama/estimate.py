@@ -8,7 +8,6 @@ Takes as long as reading the vocabulary. Says nothing of GPUs: what they can't h
 from __future__ import annotations
 
 import ctypes
-import os
 import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -117,18 +116,10 @@ class _Outline(Model):
         lib.start()
         self.config = config
         self.loras = []
-        params = C.llama_model_default_params()
+        params = self._params()
         params.no_alloc = True
         params.load_mode = C.LLAMA_LOAD_MODE_NONE
-        params.use_extra_bufts = config.use_extra_bufts
-        params.n_gpu_layers = config.gpu_layers
-        params.main_gpu = config.main_gpu
-        lib.take_errors()
-        self.handle = C.llama_model_load_from_file(os.fsencode(config.path), params)
-        if not self.handle:
-            reason = lib.take_errors() or "the library gives no reason"
-            raise ModelError(f"{config.path} can't be loaded: {reason}")
-        self.vocab = C.llama_model_get_vocab(self.handle)
+        self._load(params)
 
 
 def _compute_bytes(outline: Model, context: ContextConfig) -> int:

@@ -25,11 +25,8 @@ class Model:
     def __init__(self, config: ModelConfig, *, vocab_only: bool = False) -> None:
         lib.start()
         self.config = config
-        params = C.llama_model_default_params()
+        params = self._params()
         params.vocab_only = vocab_only
-        params.use_extra_bufts = config.use_extra_bufts
-        params.n_gpu_layers = config.gpu_layers
-        params.main_gpu = config.main_gpu
         if config.tensor_split:
             if len(config.tensor_split) > C.llama_max_devices():
                 raise UsageError(
@@ -38,17 +35,28 @@ class Model:
             shares = (ctypes.c_float * C.llama_max_devices())(*config.tensor_split)
             self._tensor_split = shares  # the library keeps the pointer while it loads
             params.tensor_split = shares
-        lib.take_errors()
-        self.handle: Any = C.llama_model_load_from_file(os.fsencode(config.path), params)
-        if not self.handle:
-            reason = lib.take_errors() or "the library gives no reason"
-            raise ModelError(f"{config.path} can't be loaded: {reason}")
-        self.vocab: Any = C.llama_model_get_vocab(self.handle)
+        self._load(params)
         self.loras: list[tuple[Any, float]] = []
         """(native adapter, scale), applied to every context; freed with the model."""
         if not vocab_only:
             self._refuse_non_generators()
             self.loras = [(self._load_lora(path), scale) for path, scale in config.loras]
+
+    def _params(self) -> Any:
+        """As the library takes them."""
+        params = C.llama_model_default_params()
+        params.use_extra_bufts = self.config.use_extra_bufts
+        params.n_gpu_layers = self.config.gpu_layers
+        params.main_gpu = self.config.main_gpu
+        return params
+
+    def _load(self, params: Any) -> None:
+        lib.take_errors()
+        self.handle: Any = C.llama_model_load_from_file(os.fsencode(self.config.path), params)
+        if not self.handle:
+            reason = lib.take_errors() or "the library gives no reason"
+            raise ModelError(f"{self.config.path} can't be loaded: {reason}")
+        self.vocab: Any = C.llama_model_get_vocab(self.handle)
 
     def _load_lora(self, path: Path) -> Any:
         if not os.path.isfile(path):  # Path raises for some names

@@ -23,6 +23,7 @@ from typing import NamedTuple
 from cbatch.config import ModelConfig
 from cbatch.errors import EngineError
 from cbatch.llama import lib, machine
+from cbatch.llama.cache import library_identity, user_cache
 from cbatch.llama.lib import C
 from cbatch.llama.model import Model
 from cbatch.llama.tiny import write_tiny
@@ -167,15 +168,8 @@ def _done(output: bytes | None, names: list[str]) -> list[str]:
 
 
 def _cache_file(cache_dir: Path | None) -> Path:
-    base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    digest = hashlib.sha256(json.dumps([_library_identity(), machine.cpu_name(), sorted(machine.cpu_flags())]).encode())
-    return (cache_dir or base / "cbatch") / f"probe-{digest.hexdigest()[:16]}.json"
-
-
-def _library_identity() -> list[str | int]:
-    """Changes with a reinstall, even of the same version."""
-    file = Path(lib.shared_library("ggml-cpu")._name).stat()
-    return [machine.library_version(), file.st_size, file.st_mtime_ns]
+    digest = hashlib.sha256(json.dumps([library_identity(), machine.cpu_name(), sorted(machine.cpu_flags())]).encode())
+    return (cache_dir or user_cache()) / f"probe-{digest.hexdigest()[:16]}.json"
 
 
 def _load(cache: Path) -> dict[str, str]:

@@ -9,7 +9,7 @@ finished is in the journal within a second, and goes on from there:
 """
 
 from cbatch.outputs.comparison import write_comparison
-from cbatch.outputs.directory import check_directory, output_paths, owns, prepare_directory, set_aside
+from cbatch.outputs.directory import check_directory, output_paths, owns, prepare_directory, set_aside, usable
 from cbatch.outputs.files import WriteError
 from cbatch.outputs.merge import ORDERS
 from cbatch.outputs.reproduction import write_reproduction
@@ -32,6 +32,7 @@ __all__ = [
     "prepare_directory",
     "read_run_json",
     "set_aside",
+    "usable",
     "utc_now",
     "write_comparison",
     "write_reproduction",

@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from cbatch.outputs.files import remove, temporary, writing
+from cbatch.outputs.files import writing
 from cbatch.outputs.json_text import plain, to_json
+from cbatch.outputs.plain_file import PlainFile
 
 _AS_IT_IS = (
     pa.types.is_boolean,
@@ -21,18 +22,15 @@ _AS_IT_IS = (
 _CAST = (pa.types.is_decimal, pa.types.is_date, pa.types.is_time)
 
 
-class CsvFile:
+class CsvFile(PlainFile):
     """The file in the making, under its temporary name: UTF-8, a header, null as nothing and an empty text as `""`.
 
     Raises `WriteError`.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self.paths = (path,)
-        self.rows = 0
-        self._path = path
+        super().__init__(path)
         with writing(path):
-            self._file = temporary(path).open("wb")
             header = pa.table({name: pa.array([], pa.string()) for name in schema.names})
             pc.write_csv(header, self._file)
 
@@ -42,17 +40,6 @@ class CsvFile:
         texts = pa.table({name: _text(table[name]) for name in table.column_names})
         with writing(self._path):
             pc.write_csv(texts, self._file, pc.WriteOptions(include_header=False))
-
-    def finish(self) -> None:
-        """Complete the file."""
-        with writing(self._path):
-            self._file.close()
-
-    def discard(self) -> None:
-        """Drop the file."""
-        with writing(self._path):
-            self._file.close()
-            remove(temporary(self._path))
 
 
 def _text(column: Any) -> Any:

@@ -50,7 +50,7 @@ def part_path(directory: Path, number: int) -> Path:
 
 def check_directory(path: Path, force: bool) -> None:
     """Raise `OutputError` for what `prepare_directory` would refuse, as far as can be told without touching `path`."""
-    with _usable(path):
+    with usable(path):
         try:
             mode = path.stat().st_mode
         except FileNotFoundError:
@@ -71,7 +71,7 @@ def prepare_directory(path: Path, force: bool) -> None:
     directory, can't be made or written, or isn't empty without `force`.
     """
     check_directory(path, force)
-    with _usable(path):
+    with usable(path):
         path.mkdir(parents=True, exist_ok=True)
         _clear(path)
         with tempfile.TemporaryFile(dir=path):
@@ -79,7 +79,8 @@ def prepare_directory(path: Path, force: bool) -> None:
 
 
 @contextmanager
-def _usable(path: Path) -> Iterator[None]:
+def usable(path: Path) -> Iterator[None]:
+    """Turns an `OSError` into an `OutputError` that says that `path` can't be the output directory."""
     try:
         yield
     except OSError as error:

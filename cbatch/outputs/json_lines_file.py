@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from cbatch.errors import OutputError
 from cbatch.outputs import schema
-from cbatch.outputs.files import remove, temporary, writing
+from cbatch.outputs.files import writing
 from cbatch.outputs.groups import reading
+from cbatch.outputs.plain_file import PlainFile
 from cbatch.outputs.results import CANCELLED
 from cbatch.types import FinishReason
 
@@ -28,32 +29,14 @@ _BEGINNING = r'^\{"id": "batch_req_(?P<row>\d+)", "custom_id": "(?P<id>(?:[^"\\]
 _REASON = r'"finish_reason": "(?P<reason>[a-z]+)"'
 
 
-class JsonLinesFile:
+class JsonLinesFile(PlainFile):
     """The file in the making, under its temporary name. Raises `WriteError`."""
-
-    def __init__(self, path: Path) -> None:
-        self.paths = (path,)
-        self.rows = 0
-        self._path = path
-        with writing(path):
-            self._file = temporary(path).open("wb")
 
     def add(self, table: pa.Table) -> None:
         """Take rows of the table `schema.LINES`."""
         self.rows += table.num_rows
         with writing(self._path):
             self._file.writelines(table["line"].to_pylist())
-
-    def finish(self) -> None:
-        """Complete the file."""
-        with writing(self._path):
-            self._file.close()
-
-    def discard(self) -> None:
-        """Drop the file."""
-        with writing(self._path):
-            self._file.close()
-            remove(temporary(self._path))
 
 
 @dataclass(frozen=True, slots=True)

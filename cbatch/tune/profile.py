@@ -12,7 +12,8 @@ from typing import Any
 
 from cbatch.config import ModelConfig
 from cbatch.errors import OutputError
-from cbatch.llama import lib, machine
+from cbatch.llama import machine
+from cbatch.llama.cache import library_identity, user_cache
 from cbatch.llama.fingerprint import fingerprint
 from cbatch.sim.costs import StepCostModel
 from cbatch.sim.measured import Deviation
@@ -55,7 +56,7 @@ def profile_key(config: ModelConfig) -> dict[str, Any]:
         "model": fingerprint(config.path),
         "loras": [[fingerprint(path), scale] for path, scale in config.loras],
         "use_extra_bufts": config.use_extra_bufts,
-        "library": _library(),
+        "library": library_identity(),
         "cpu": machine.cpu_name(),
         "flags": sorted(machine.cpu_flags()),
         "cpus": list(machine.allowed_cpus()),
@@ -65,17 +66,10 @@ def profile_key(config: ModelConfig) -> dict[str, Any]:
     }
 
 
-def _library() -> list[str | int]:
-    """As of the probe's cache: another build of the same version is another one."""
-    file = Path(lib.shared_library("ggml-cpu")._name).stat()
-    return [machine.library_version(), file.st_size, file.st_mtime_ns]
-
-
 def profile_path(key: Key, cache_dir: Path | None = None) -> Path:
     """`cache_dir`: None is the user's."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "cbatch"
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
-    return (cache_dir or base) / "profiles" / f"{digest[:16]}.json"
+    return (cache_dir or user_cache()) / "profiles" / f"{digest[:16]}.json"
 
 
 def save_profile(path: Path, record: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,15 @@ def run_json(directory: Path) -> dict[str, Any]:
     record = json.loads((directory / "run.json").read_text("utf-8"))
     assert isinstance(record, dict)
     return record
+
+
+def await_rows(process: subprocess.Popen[Any], directory: Path) -> None:
+    """Until a run has committed its first rows."""
+    deadline = time.monotonic() + 60
+    while not list(directory.glob("journal/*.wal")):
+        assert process.poll() is None, "it ended before"
+        assert time.monotonic() < deadline, "it commits nothing"
+        time.sleep(0.05)
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:

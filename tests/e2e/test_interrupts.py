@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import command, results, run_json, write_rows
+from tests.e2e.command import await_rows, command, results, run_json, write_rows
 
 
 def start(tmp_path: Path, model: Path, max_tokens: int) -> subprocess.Popen[str]:
@@ -23,9 +23,7 @@ def start(tmp_path: Path, model: Path, max_tokens: int) -> subprocess.Popen[str]
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
-    while not list((tmp_path / "out").glob("journal/*.wal")) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    await_rows(process, tmp_path / "out")
     time.sleep(0.7)
     return process
 
@@ -85,7 +83,7 @@ def test_interrupting_a_run_that_waits_for_input(tmp_path: Path, tiny_model: Pat
         assert process.stderr is not None
         process.stdin.write(b'"hi"\n')
         process.stdin.flush()
-        time.sleep(4.5)  # past the patience for more rows
+        await_rows(process, tmp_path / "out")
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=20) == 130
         assert b"Fatal" not in process.stderr.read()

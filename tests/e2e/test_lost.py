@@ -19,7 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from tests.e2e.command import Ran, cbatch, command, results, run_json, table, write_rows
+from tests.e2e.command import Ran, await_rows, cbatch, command, results, run_json, table, write_rows
 from tests.e2e.kills import kill_again_and_again, undisturbed
 
 
@@ -163,9 +163,7 @@ def test_stopped_and_gone_on_with(rows: Path, tiny_model: Path, tmp_path: Path) 
     slow = write_rows(tmp_path / "slow.jsonl", [{"prompt": f"row {i}", "max_tokens": 300} for i in range(40)])
     arguments = ("run", slow, *options(tiny_model, tmp_path / "out", "--max-num-seqs", 2))
     process = subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    while not list((tmp_path / "out").glob("journal/*.wal")):
-        assert process.poll() is None
-        time.sleep(0.05)
+    await_rows(process, tmp_path / "out")
     time.sleep(1)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
@@ -258,9 +256,7 @@ def test_an_output_that_vanishes(rows: Path, tiny_model: Path, tmp_path: Path) -
     slow = write_rows(tmp_path / "slow.jsonl", [{"prompt": f"row {i}", "max_tokens": 300} for i in range(200)])
     arguments = ("run", slow, *options(tiny_model, tmp_path / "out", "--max-num-seqs", 2))
     process = subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not list((tmp_path / "out").glob("journal/*.wal")):
-        assert process.poll() is None
-        time.sleep(0.05)
+    await_rows(process, tmp_path / "out")
     shutil.rmtree(tmp_path / "out")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1, err
@@ -281,9 +277,7 @@ def test_an_input_that_changes_meanwhile(tiny_model: Path, tmp_path: Path) -> No
     slow = write_rows(tmp_path / "slow.jsonl", [{"prompt": f"row {i}", "max_tokens": 200} for i in range(60)])
     arguments = ("run", slow, *options(tiny_model, tmp_path / "out", "--max-num-seqs", 2))
     process = subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not list((tmp_path / "out").glob("journal/*.wal")):
-        assert process.poll() is None
-        time.sleep(0.05)
+    await_rows(process, tmp_path / "out")
     with slow.open("a") as file:
         file.write('{"prompt": "one more"}\n')
     _, err = process.communicate(timeout=100)

@@ -108,7 +108,7 @@ def test_another_library_or_processor_is_probed_anew(tmp_path: Path, monkeypatch
         patch.setattr(machine, "cpu_flags", lambda: frozenset({"other"}))
         assert probe.probe(types, cache_dir=tmp_path).ok
     with monkeypatch.context() as patch:
-        patch.setattr(probe, "_library_identity", lambda: ["reinstalled"])
+        patch.setattr(probe, "library_identity", lambda: ["reinstalled"])
         assert probe.probe(types, cache_dir=tmp_path).ok
     assert not probe.probe(types, cache_dir=tmp_path).ok
 
