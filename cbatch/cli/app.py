@@ -65,9 +65,15 @@ def _fill_standard_descriptors() -> None:
             os.open(os.devnull, os.O_RDWR)
 
 
+def choose_allocator() -> None:
+    """For Arrow, before it is loaded. Its own one keeps what is freed: 45 MB at the end of a job of short rows."""
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+
+
 def main() -> None:
     """Run the command line. An error meant for the user is one message and an exit code, never a traceback."""
     _fill_standard_descriptors()
+    choose_allocator()
     try:
         app()
     except CbatchError as error:

@@ -20,6 +20,7 @@ class LookAhead:
 
     def __init__(self, jobs: Iterable[Job], *, window: int = WINDOW) -> None:
         self._window = window
+        self._refill_at = window * 7 // 8  # many at once: each change of threads costs the engine time
         self._ready: deque[Job] = deque()
         self._changed = threading.Condition()
         self._ended = False
@@ -32,11 +33,13 @@ class LookAhead:
         try:
             for job in jobs:
                 with self._changed:
-                    self._changed.wait_for(lambda: self._closed or len(self._ready) < self._window)
+                    if len(self._ready) >= self._window:
+                        self._changed.wait_for(lambda: self._closed or len(self._ready) <= self._refill_at)
                     if self._closed:
                         return
                     self._ready.append(job)
-                    self._changed.notify_all()
+                    if len(self._ready) in (1, self._window):
+                        self._changed.notify_all()
         except Exception as error:  # noqa: BLE001  (handed to whoever checks)
             self._error = error
         finally:
@@ -62,7 +65,8 @@ class LookAhead:
         """Up to `limit` jobs that are ready; never waits."""
         with self._changed:
             jobs = [self._ready.popleft() for _ in range(min(limit, len(self._ready)))]
-            self._changed.notify_all()
+            if len(self._ready) <= self._refill_at:
+                self._changed.notify_all()
             return jobs
 
     def wait(self, timeout_s: float, until_ns: int | None = None) -> None:

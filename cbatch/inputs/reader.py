@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -20,14 +20,14 @@ from cbatch.inputs.ids import TakenIds
 from cbatch.inputs.json_text import check_writable
 from cbatch.inputs.options import AUTO, InputOptions
 from cbatch.inputs.records import Opened, Record
-from cbatch.inputs.rows import RowMaker
+from cbatch.inputs.rows import Asked, RowMaker
 from cbatch.inputs.selection import Numbers, Selection, row_numbers
 from cbatch.inputs.sources import Source, find_sources
 from cbatch.inputs.streams import READ_ERRORS, ByteStream
 from cbatch.inputs.template import Template
 from cbatch.row_set import RowSet
 from cbatch.sampling import SamplingParams
-from cbatch.types import Row, RowFault, RowRef
+from cbatch.types import Row, RowFault, RowKind, RowRef
 
 _ALL = InputOptions()
 
@@ -155,27 +155,48 @@ class _Reader:
         self._ids.claim_all(taken)
 
     def read(self, number: int, record: Record) -> Row | RowFault:
-        # Each stage tells `ref` more about the row, so that a fault says as much as could be read.
-        ref = RowRef(number, str(number), record.where, self._clock.now_ns())
+        read = _Read()
         try:
-            if record.fault is not None and record.value is None:
-                raise record.fault
-            value = record.value
-            claimed = self._maker.id_of(value)
-            if claimed is not None:
-                check_writable(claimed)
-                ref = replace(ref, id=claimed)
-            check_writable(value)
-            ref = replace(ref, carried=self._maker.carried_of(value))
-            if record.fault is not None:
-                raise record.fault
-            row = self._maker.to_row(ref, value)
-            self._claim(ref, given=claimed is not None)
+            self._take(number, record, read)
         except Fault as fault:
-            return RowFault(ref, fault.code, fault.message)
-        return row
+            return RowFault(self._ref(number, record, read), fault.code, fault.message)
+        assert read.asked is not None
+        return Row(self._ref(number, record, read), *read.asked[1:])
 
-    def _claim(self, ref: RowRef, *, given: bool) -> None:
-        if not self._ids.claim(ref.id, ref.number):
-            fix = "give each row its own" if given else "it is this row's number, so give the row an id of its own"
-            raise Fault("duplicate_id", f"id {show(ref.id)} is taken by an earlier row: {fix}")
+    def _take(self, number: int, record: Record, read: _Read) -> None:
+        """Note one thing after the other, so that a fault says as much as could be read. Raises `Fault`."""
+        value = record.value
+        if record.fault is not None and value is None:
+            raise record.fault
+        row_id = self._maker.id_of(value)
+        if row_id is not None:
+            check_writable(row_id)
+            read.id = row_id
+        check_writable(value)
+        read.carried = self._maker.carried_of(value)
+        if record.fault is not None:
+            raise record.fault
+        read.asked = self._maker.asked(value)
+        self._claim(number, read.id)
+
+    def _ref(self, number: int, record: Record, read: _Read) -> RowRef:
+        row_id = str(number) if read.id is None else read.id
+        kind = RowKind.PROMPT if read.asked is None else read.asked.kind
+        return RowRef(number, row_id, record.where, self._clock.now_ns(), kind, read.carried)
+
+    def _claim(self, number: int, given: str | None) -> None:
+        row_id = str(number) if given is None else given
+        if not self._ids.claim(row_id, number):
+            fix = "give each row its own"
+            if given is None:
+                fix = "it is this row's number, so give the row an id of its own"
+            raise Fault("duplicate_id", f"id {show(row_id)} is taken by an earlier row: {fix}")
+
+
+@dataclass(slots=True)
+class _Read:
+    """What is known of a row so far."""
+
+    id: str | None = None
+    carried: Mapping[str, Any] = field(default_factory=dict)
+    asked: Asked | None = None

@@ -1,10 +1,9 @@
-"""From a record's value to a `Row`: who the row is, what it carries, what it asks for. Knows no files and no bytes."""
+"""What a record's value says of its row: who it is, what it carries, what it asks for. Knows no files and no bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from cbatch.inputs.fault import Fault, show
 from cbatch.inputs.field_names import FieldNames
@@ -15,9 +14,18 @@ from cbatch.inputs.parameters import priority_of, sampling_of
 from cbatch.inputs.records import fields_of, plain
 from cbatch.inputs.template import Template
 from cbatch.sampling import SamplingParams
-from cbatch.types import Row, RowKind, RowRef
+from cbatch.types import RowKind
 
 Content = str | tuple[Mapping[str, Any], ...]
+
+
+class Asked(NamedTuple):
+    """What a row asks for."""
+
+    kind: RowKind
+    content: Content
+    sampling: SamplingParams
+    priority: int
 
 
 class RowMaker:
@@ -52,18 +60,18 @@ class RowMaker:
         used, ids = self._id_field(value), self._names.ids
         return {k: v for k, v in value.items() if k not in known and k != used and not (k in ids and v is None)}
 
-    def to_row(self, ref: RowRef, value: Any) -> Row:
-        """The row that `value` asks for. Raises `Fault`."""
+    def asked(self, value: Any) -> Asked:
+        """What the row asks for. Raises `Fault`."""
         if not isinstance(value, (str, dict)):
             raise Fault("wrong_type", f"the row is {show(value)}: give one JSON string or object a line")
         fields = fields_of(value)
         if self._is_envelope(fields):
             kind, body = open_envelope(fields)
             content = _content(kind, body, "prompt", "messages")
-            return Row(replace(ref, kind=kind), content, sampling_of(body, self._defaults), priority_of(body))
+            return Asked(kind, content, sampling_of(body, self._defaults), priority_of(body))
         kind, content = self._prompt(value, fields)
         given = {name: plain(fields[name]) for name in fields if name in self._parameters}
-        return Row(replace(ref, kind=kind), content, sampling_of(given, self._defaults), priority_of(given))
+        return Asked(kind, content, sampling_of(given, self._defaults), priority_of(given))
 
     def _prompt(self, value: Any, fields: Mapping[str, Any]) -> tuple[RowKind, Content]:
         if self._template is not None:

@@ -86,7 +86,7 @@ OPTIONS: Any = st.fixed_dictionaries(
 
 @fuzzing(0.6)
 @given(MUTATED | RANDOM, OPTIONS)
-def test_fuzz_a_reader_gives_rows_or_says_why_not(file: tuple[str, bytes], options: dict[str, Any]) -> None:
+def test_fuzz_a_reader_gives_rows_or_says_why_not(part: int, file: tuple[str, bytes], options: dict[str, Any]) -> None:
     form, data = file
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"rows{form}"

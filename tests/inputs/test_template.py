@@ -154,7 +154,7 @@ _PARTS = st.sampled_from(
     st.lists(_PARTS, max_size=14).map(" ".join) | st.text(max_size=40),
     st.dictionaries(st.sampled_from("abx"), st.text() | st.integers()),
 )
-def test_fuzz_a_template_gives_a_prompt_or_says_why_not(source: str, fields: dict[str, Any]) -> None:
+def test_fuzz_a_template_gives_a_prompt_or_says_why_not(part: int, source: str, fields: dict[str, Any]) -> None:
     try:
         found = Template(source)
     except UsageError:

@@ -214,7 +214,7 @@ _TOKENS = st.sampled_from(_NAMES + _SIGNS)
     | st.text(max_size=30),
     st.lists(st.fixed_dictionaries({"prompt": st.just("Hi")}, optional={"n": _CELLS, "x": _CELLS}), max_size=4),
 )
-def test_fuzz_a_condition_chooses_rows_or_is_refused(where: str, values: list[dict[str, Any]]) -> None:
+def test_fuzz_a_condition_chooses_rows_or_is_refused(part: int, where: str, values: list[dict[str, Any]]) -> None:
     try:
         found = Where(where)
     except UsageError:

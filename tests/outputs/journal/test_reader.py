@@ -102,7 +102,9 @@ damaged = st.one_of(
 
 @fuzzing(0.2)
 @given(data=damaged)
-def test_fuzz_a_damaged_segment_gives_a_prefix(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+def test_fuzz_a_damaged_segment_gives_a_prefix(
+    part: int, tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
     path = tmp_path_factory.getbasetemp() / "segment"
     found, dropped = read(path, data)
     assert same(found, [batch for batch in BATCHES if batch.num_rows][: len(found)])
