@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from cbatch.config import ModelConfig
 from cbatch.llama.model import Model
 from cbatch.llama.tokenizer import Tokenizer
@@ -47,23 +49,34 @@ def measure(path: Path, job: BenchJob, texts: Sequence[str], sampling: Sequence[
         prompts.write_text("\n".join(lines), "utf-8")
         given = [str(prompts), "-o", str(output), "--model", str(path), "--raw", "--ignore-eos", *sampling]
         with _terminal() as stderr:
-            start = time.perf_counter()
-            done = subprocess.run(
-                [sys.executable, "-m", "cbatch", "run", *given],
-                env={**os.environ, "TERM": "xterm-256color", "PYTHONUTF8": "1"},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-                check=False,
-            )
-            seconds = time.perf_counter() - start
-        if done.returncode != 0:
-            raise PeerFailed(f"cbatch run {' '.join(given)} ended with {done.returncode}: {done.stdout[-2000:]}")
+            seconds, peak_bytes = _run(given, stderr)
         totals: dict[str, Any] = json.loads((output / "run.json").read_text("utf-8"))["totals"]
+        steps = pq.read_table(output / "steps.parquet", columns=["start_ns", "end_ns"])
     if totals["output_tokens"] != job.output_tokens:
         raise PeerFailed(f"cbatch run gave {totals['output_tokens']} tokens in place of {job.output_tokens}")
-    return Measured(seconds, job.output_tokens, totals["llama_share"])
+    in_steps_s = (steps["end_ns"][-1].as_py() - steps["start_ns"][0].as_py()) / 1e9
+    return Measured(seconds, job.output_tokens, totals["llama_share"], seconds - in_steps_s, peak_bytes)
+
+
+def _run(given: Sequence[str], stderr: int) -> tuple[float, int]:
+    """Seconds and the peak of memory, bytes. Raises `PeerFailed`."""
+    start = time.perf_counter()
+    with subprocess.Popen(
+        [sys.executable, "-m", "cbatch", "run", *given],
+        env={**os.environ, "TERM": "xterm-256color", "PYTHONUTF8": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        told = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)  # of it and those that it waited for
+        process.returncode = os.waitstatus_to_exitcode(status)
+    seconds = time.perf_counter() - start
+    if process.returncode != 0:
+        raise PeerFailed(f"cbatch run {' '.join(given)} ended with {process.returncode}: {told[-2000:]}")
+    return seconds, usage.ru_maxrss * 1024
 
 
 @contextmanager

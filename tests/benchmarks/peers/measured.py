@@ -18,6 +18,10 @@ class Measured(NamedTuple):
     output_tokens: int
     llama_share: float | None = None
     """Time inside llama_decode / time from the first step to the last, where the peer tells it."""
+    beside_s: float | None = None
+    """Seconds before the first step and after the last, where the whole process was measured."""
+    peak_bytes: int | None = None
+    """Most resident memory of one of its processes, likewise."""
 
     @property
     def tokens_per_s(self) -> float:

@@ -27,6 +27,8 @@ SCHEMA = pa.schema(
         ("output_tokens_per_s", pa.float64()),
         ("ratio", pa.float64()),
         ("llama_share", pa.float64()),
+        ("beside_s", pa.float64()),
+        ("peak_bytes", pa.int64()),
         ("foreign_cpus", pa.float64()),
     ]
 )
@@ -68,10 +70,12 @@ class Results:
             if result.job == job:
                 groups.setdefault((result.peer, result.flags), []).append(result)
         best = _best({key: _median_rate(some) for key, some in groups.items()})
-        yield f"  {'peer':20} {'flags':42} {'tok/s':>7}  {'ratio':>5} {'':12} {'in llama_decode':>15}"
+        measures = f"{'in llama_decode':>15} {'beside steps':>13} {'memory':>7}"
+        yield f"  {'peer':20} {'flags':42} {'tok/s':>7}  {'ratio':>5} {'':12} {measures}"
         for (peer, flags), some in groups.items():
             mark = "*" if (peer, flags) in best else " "
-            yield f"{mark} {peer:20} {flags:42} {_median_rate(some):7.1f}  {self._ratios(some)} {_share(some):>15}"
+            measured = f"{_share(some):>15} {_beside(some):>13} {_peak(some):>7}"
+            yield f"{mark} {peer:20} {flags:42} {_median_rate(some):7.1f}  {self._ratios(some)} {measured}"
         if disturbed := sum(result.foreign_cpus > FOREIGN_CPUS for some in groups.values() for result in some):
             yield f"  {disturbed} measurements had company: other work kept more than {FOREIGN_CPUS:g} CPUs busy"
 
@@ -93,6 +97,8 @@ class Results:
                 "output_tokens_per_s": result.measured.tokens_per_s,
                 "ratio": self.ratio(result),
                 "llama_share": result.measured.llama_share,
+                "beside_s": result.measured.beside_s,
+                "peak_bytes": result.measured.peak_bytes,
                 "foreign_cpus": result.foreign_cpus,
             }
             for result in self._found
@@ -107,6 +113,19 @@ def _median_rate(some: Sequence[Result]) -> float:
 def _share(some: Sequence[Result]) -> str:
     shares = [result.measured.llama_share for result in some if result.measured.llama_share is not None]
     return f"{statistics.median(shares):.4f}" if shares else ""
+
+
+def _beside(some: Sequence[Result]) -> str:
+    found = [(m.beside_s, m.seconds) for m in (result.measured for result in some) if m.beside_s is not None]
+    if not found:
+        return ""
+    share = statistics.median(beside / seconds for beside, seconds in found)
+    return f"{statistics.median(beside for beside, _ in found):.2f} s {share:.1%}"
+
+
+def _peak(some: Sequence[Result]) -> str:
+    peaks = [result.measured.peak_bytes for result in some if result.measured.peak_bytes is not None]
+    return f"{max(peaks) / 1e6:.0f} MB" if peaks else ""
 
 
 def _best(rates: dict[tuple[str, str], float]) -> set[tuple[str, str]]:
