@@ -45,7 +45,8 @@ def read_table(path: Path, names: Sequence[str]) -> pa.Table:
     if missing:
         raise damaged(path, f"it has no column {', '.join(missing)}")
     with _readable(path), path.open("rb") as file:
-        return pq.read_table(file, columns=list(names))
+        # not pq.read_table: if its threads still let go of a Python file when Python ends, the process is aborted
+        return pq.ParquetFile(file).read(columns=list(names), use_threads=False)
 
 
 def column_names(path: Path) -> list[str]:

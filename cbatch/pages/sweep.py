@@ -101,7 +101,7 @@ def _names(path: Path) -> list[str]:
 
 
 def _record(directory: Path, rate: float) -> dict[str, Any]:
-    folder = directory / f"rate-{rate:.4g}"
+    folder = directory / f"rate-{rate:g}"
     if not folder.is_dir():
         raise InputError(f"{folder} is missing, and {directory / SWEEP} has its rate: put it back, or sweep again")
     return read_json(folder / RUN_JSON)

@@ -97,7 +97,9 @@ def _table(path: Path, names: Sequence[str], later: Sequence[str]) -> pa.Table:
                 raise InputError(
                     f"{path} has no column {', '.join(missing)}: give a directory that cbatch run or replay wrote"
                 )
-            return pq.read_table(file, columns=[*names, *(name for name in later if name in known)])
+            columns = [*names, *(name for name in later if name in known)]
+            # not pq.read_table: if its threads still let go of a Python file when Python ends, the process is aborted
+            return pq.ParquetFile(file).read(columns=columns, use_threads=False)
     except (OSError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(

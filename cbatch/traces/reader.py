@@ -55,7 +55,7 @@ class TraceFile:
     def _rows(self) -> Iterator[dict[str, Any]]:
         with _opened(self.path) as file:
             names = [name for name in SCHEMA.names if name in file.schema_arrow.names]
-            for batch in file.iter_batches(BATCH_ROWS, columns=names):
+            for batch in file.iter_batches(BATCH_ROWS, columns=names, use_threads=False):
                 columns = [batch.column(name).to_pylist() for name in names]
                 for values in zip(*columns, strict=True):
                     yield dict(zip(names, values, strict=True))

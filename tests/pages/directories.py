@@ -57,7 +57,7 @@ def change(path: Path, **fields: Any) -> None:
 
 
 def write_sweep_directory(directory: Path, rates: tuple[float, ...] = (10.0, 20.0, 40.0, 80.0)) -> list[ReplaySummary]:
-    points = [(rate, write_replay(directory / f"rate-{rate:.4g}", rate=rate)) for rate in rates]
+    points = [(rate, write_replay(directory / f"rate-{rate:g}", rate=rate)) for rate in rates]
     write_sweep(directory, points)
     return [summary for _, summary in points]
 

@@ -86,7 +86,7 @@ def test_a_comparison(tmp_path: Path) -> None:
 def test_everything_together_has_distinct_names(tmp_path: Path) -> None:
     write_replay(tmp_path / "a" / "run", count=20)
     write_replay(tmp_path / "b" / "run", count=20)
-    write_sweep_directory(tmp_path / "sweep", (10.0, 40.0))
+    write_sweep_directory(tmp_path / "sweep", (10.0, 14.142136))
     write_comparison(tmp_path / "c", repeats=1)
     directories = [tmp_path / "a" / "run", tmp_path / "b" / "run", tmp_path / "sweep", tmp_path / "c"]
     page = report(tmp_path / "report.html", *directories, directories[0])

@@ -161,7 +161,7 @@ def parquet_rows(path: Path, form: Format) -> Iterator[tuple[str, Any]]:
             found = file.schema_arrow.names
             check_columns(path, form, found)
             used = [column for column in found if column in form.used]
-            for batch in file.iter_batches(_BATCH, columns=used):
+            for batch in file.iter_batches(_BATCH, columns=used, use_threads=False):
                 for record in batch.to_pylist():
                     number += 1
                     yield f"{name}: row {number}", record
