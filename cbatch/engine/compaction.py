@@ -9,6 +9,7 @@ closing.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from cbatch.engine.runner import StepPlan, StepResult
 from cbatch.engine.sequence import Sequence
@@ -30,7 +31,7 @@ class Compaction:
     def learn(self, plan: StepPlan, result: StepResult) -> None:
         """Take the times of a step."""
         for call in result.calls:
-            if call.kind == "decode" and call.works and all(work.length == 1 for work in call.works):
+            if call.kind == "decode" and call.works:
                 slots = [work.seq.slot for work in call.works if work.seq.slot is not None]
                 self._learn_call(runs(slots), len(slots), call.end_ns - call.start_ns)
         if plan.moves and result.move_ns:
@@ -55,11 +56,13 @@ class Compaction:
     def moves(self, running: Iterable[Sequence]) -> list[tuple[Sequence, int]]:
         """(sequence, new slot) that bring the sequences into the lowest slots, if the gain exceeds the cost."""
         busy = {seq.slot: seq for seq in running if seq.slot is not None}
+        if max(busy, default=-1) < len(busy):
+            return []
         holes = [slot for slot in range(len(busy)) if slot not in busy]
         last = sorted((slot for slot in busy if slot >= len(busy)), reverse=True)
         moves = [(busy[slot], hole) for slot, hole in zip(last, holes, strict=True)]
         saved_runs = runs(busy) - 1
-        if not moves or saved_runs <= 0:
+        if saved_runs == 0:
             return []
         steps = sum(expected_left(seq) for seq, _ in moves) / len(moves)
         tokens = sum(seq.num_computed for seq, _ in moves)
@@ -74,7 +77,7 @@ class Compaction:
 def runs(slots: Iterable[int]) -> int:
     """How many groups of neighbouring numbers these are."""
     ordered = sorted(slots)
-    return sum(i == 0 or slot != ordered[i - 1] + 1 for i, slot in enumerate(ordered))
+    return sum([b - a > 1 for a, b in pairwise(ordered)]) + bool(ordered)
 
 
 def expected_left(seq: Sequence) -> int:

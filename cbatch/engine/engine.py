@@ -189,9 +189,8 @@ class Engine:
         """Of the requests whose last sequences these are."""
         outputs = []
         for seq in ended:
-            seq.text.append(self.runner.finish(seq))
             group = self._live[seq.request.id]
-            group.take(seq, seq.to_output(self._ledger.close(seq)))
+            group.take(seq, seq.to_output(self.runner.finish(seq), self._ledger.close(seq)))
             if not group.unfinished:
                 del self._live[seq.request.id]
                 outputs.append(group.output())
@@ -225,7 +224,7 @@ class Engine:
             padding_seqs=len(plan.padding),
             prefill_seqs=len(plan.prefills),
             prefill_tokens=sum(work.length for work in plan.prefills),
-            output_tokens=sum(sampled.seq not in padding for sampled in result.sampled),
+            output_tokens=sum([sampled.seq not in padding for sampled in result.sampled]),
             slots_busy=load.running,
             slots_total=self.scheduler.places.slots.total,
             waiting=load.waiting,

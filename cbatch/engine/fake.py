@@ -236,12 +236,11 @@ class FakeRunner:
         if seq.id in self.faults and work.start + work.length >= self.faults[seq.id]:
             result.failed.append(Failed(seq, "fault injected"))
         elif work.samples:
-            token = self.next_token(seq)
-            text = "" if seq.request.is_end(token) else chr(token)
-            result.sampled.append(Sampled(seq, token, self.clock.now_ns(), text))
+            result.sampled.append(Sampled(seq, self.next_token(seq), self.clock.now_ns()))
 
-    def finish(self, seq: Sequence) -> str:  # noqa: ARG002  (the protocol's name)
-        return ""
+    def finish(self, seq: Sequence) -> str:
+        """A character for each token."""
+        return "".join(map(chr, seq.answer))
 
     def grow(self, cells_per_seq: int) -> Capacity:
         if self.memory_cells is not None and cells_per_seq <= self.memory_cells:

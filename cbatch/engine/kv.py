@@ -81,9 +81,10 @@ class KVManager:
     def set_used(self, slot: int, cells: int) -> None:
         """The sequence in `slot` fills `cells` now."""
         assert cells <= self._reserved[slot], f"slot {slot} outgrew its reservation"
-        if cells < self._shared(slot):  # it has lost them
+        growth = cells - self._used[slot]
+        if growth < 0 and cells < self._shared(slot):  # it has lost them
             self._unshare(slot)
-        self.used += cells - self._used[slot]
+        self.used += growth
         self._used[slot] = cells
 
     def room(self, slot: int) -> int:

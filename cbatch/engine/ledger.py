@@ -73,22 +73,23 @@ class Ledger:
         """A call has ended; `decoding` are the sequences for which it computed an output token."""
         if not call.works:
             return
-        tokens = sum(work.length for work in call.works)
-        decodes = sum(work.length for work in call.works if work.seq in decoding)
+        tokens = sum([work.length for work in call.works])
+        decodes = sum([work.length for work in call.works if work.seq in decoding])
         duration = call.end_ns - call.start_ns
         decode_ns = duration * decodes // tokens
         prefill_ns = duration - decode_ns
         self._prefill_ns += prefill_ns
         self._decode_ns += decode_ns
-        for work in call.works:
-            account = self._accounts.get(work.seq)
+        for seq, _, _ in call.works:
+            account = self._accounts.get(seq)
             if account is None:  # padding: it has ended
                 continue
-            if work.seq in decoding:
+            if seq in decoding:
                 account.decode_ns += decode_ns
             else:
                 account.prefill_ns += prefill_ns
-            account.prefill_seen, account.decode_seen = self._prefill_ns, self._decode_ns
+            account.prefill_seen = self._prefill_ns
+            account.decode_seen = self._decode_ns
 
     def close(self, seq: Sequence) -> TimeSplit:
         """The sequence has finished: with a token of its own last call, or, if it failed or was cancelled, just now."""

@@ -169,9 +169,10 @@ class Places:
             or not self.kv.capacity.holes_cost
         ):
             return
-        if any(seq.num_pending > 1 for seq in self.running):
+        moves = self.compaction.moves(self.running)
+        if moves and any(seq.num_pending > 1 for seq in self.running):
             return
-        for seq, target in self.compaction.moves(self.running):
+        for seq, target in moves:
             source = seq.slot
             assert source is not None
             draft.moves.append(Move(seq, source))

@@ -103,12 +103,11 @@ class StepPlan:
 
 
 class Sampled(NamedTuple):
-    """One sampled token. `text` is what became printable with it; `stopped` says that a stop string was matched."""
+    """One sampled token. `stopped` says that a stop string is complete with it."""
 
     seq: Sequence
     token: int
     at_ns: int
-    text: str = ""
     stopped: bool = False
     logprobs: TokenLogprobs | None = None
     """Where the request asks for them."""
@@ -199,7 +198,7 @@ class Runner(Protocol):
         ...
 
     def finish(self, seq: Sequence) -> str:
-        """Forget the sequence; returns the text that was held back for a stop string or an unfinished character."""
+        """Forget the sequence, which has ended; returns its text, without end token and stop string."""
         ...
 
     def grow(self, cells_per_seq: int) -> Capacity:

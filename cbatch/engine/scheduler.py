@@ -114,9 +114,9 @@ class Scheduler:
         for seq in self.running:
             if seq.snapshot is not None:
                 self._restore(draft, Restore(seq, seq.snapshot, seq.snapshot.num_tokens))
-            if seq.room == 0:
+            if seq.is_full:
                 self._shift(draft, seq)
-            if seq.num_output > 0 and seq.num_pending == 1:
+            if seq.is_decoding:
                 draft.decodes.append(Work(seq, seq.num_computed, 1))
             else:
                 prompts.append(seq)
@@ -191,17 +191,13 @@ class Scheduler:
         self.kv_used_after_step = self.kv.used
         self.prefixes.take(plan, result, self.places.keep)
         self.kv_shared_after_step = self.prefixes.holdings.shared
-        self.places.compaction.learn(plan, result)
+        if self.kv.capacity.holes_cost:
+            self.places.compaction.learn(plan, result)
         self._fail(failed, now_ns)
         for prompt_logprobs in result.prompt_logprobs:
             prompt_logprobs.seq.prompt_logprobs += prompt_logprobs.places
-        for seq, token, at_ns, text, stopped, logprobs in result.sampled:
-            seq.append(token, at_ns, text, logprobs)
-            if seq.finish_reason is not None:
-                continue
-            reason = _ending(seq, token, stopped)
-            if reason is not None:
-                seq.finish(reason, at_ns)
+        for seq, token, at_ns, stopped, logprobs in result.sampled:
+            seq.append(token, at_ns, stopped=stopped, logprobs=logprobs)
         return self.places.leave()
 
     def _advance(self, plan: StepPlan, result: StepResult, failed: dict[Sequence, str]) -> None:
@@ -248,11 +244,3 @@ class Scheduler:
         """Assert the invariants of places and prefixes. For tests."""
         self.places.check_integrity()
         self.prefixes.check_integrity()
-
-
-def _ending(seq: Sequence, token: int, stopped: bool) -> FinishReason | None:
-    if stopped or seq.request.is_end(token):
-        return FinishReason.STOP
-    if seq.num_output >= seq.request.sampling.max_tokens:
-        return FinishReason.LENGTH
-    return None

@@ -1,4 +1,4 @@
-"""The mutable state of one generation. Knows no text rules, no slots' KV, no clock.
+"""The mutable state of one generation. Knows no text, no slots' KV, no clock.
 
 Its context is its prompt and output without the tokens that it had to drop. Positions, and how much is computed, count
 in the context; they are those of its KV.
@@ -32,13 +32,13 @@ class Sequence:
         "num_computed",
         "num_dropped",
         "num_prompt",
+        "num_tokens",
         "preemptions",
         "prompt_logprobs",
         "request",
         "sample",
         "slot",
         "snapshot",
-        "text",
         "token_ns",
     )
 
@@ -50,6 +50,8 @@ class Sequence:
         self.num_computed = 0
         self.num_dropped = 0
         """Tokens after the request's `keep` that are no longer in the context."""
+        self.num_tokens = self.num_prompt
+        """Of its context."""
         self.slot: int | None = None
         self.snapshot: Snapshot | None = None
         """Of its KV, while it waits after having lost its slot."""
@@ -60,7 +62,6 @@ class Sequence:
         self.preemptions = 0
         self.logprobs: list[TokenLogprobs] = []
         self.prompt_logprobs: list[TokenLogprobs] = []
-        self.text: list[str] = []
         self.token_ns: list[int] = []
         self.enqueued_ns = enqueued_ns
         self.admitted_ns: int | None = None
@@ -84,20 +85,25 @@ class Sequence:
         return len(self._output)
 
     @property
-    def num_tokens(self) -> int:
-        """Of its context."""
-        return self.num_prompt + len(self._output) - self.num_dropped
-
-    @property
     def num_pending(self) -> int:
         """Tokens of its context not yet computed; 1 while decoding."""
-        return self.num_prompt + len(self._output) - self.num_dropped - self.num_computed
+        return self.num_tokens - self.num_computed
+
+    @property
+    def is_decoding(self) -> bool:
+        """Whether all is computed but the token that was sampled last."""
+        return self.num_tokens - self.num_computed == 1 and bool(self._output)
 
     @property
     def room(self) -> int:
         """Tokens that can be computed before the request has filled the cells that it may fill."""
         most = self.request.max_cells
         return self.num_pending if most is None else most - self.num_computed
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has filled the cells that it may fill."""
+        return self.num_computed == self.request.max_cells
 
     def drop_half(self) -> int:
         """Drop the older half of what is computed after the first `keep` tokens; returns how many those are.
@@ -106,6 +112,7 @@ class Sequence:
         """
         count = max(1, (self.num_computed - self.request.keep) // 2)
         self.num_dropped += count
+        self.num_tokens -= count
         self.num_computed -= count
         return count
 
@@ -113,6 +120,12 @@ class Sequence:
     def output(self) -> list[int]:
         """Sampled token ids; not to be changed."""
         return self._output
+
+    @property
+    def answer(self) -> list[int]:
+        """The same without the end token, if it ended with one."""
+        ended = self._output and self.request.is_end(self._output[-1])
+        return self._output[:-1] if ended else self._output
 
     def tokens(self, start: int, stop: int) -> Tokens:
         """Token ids [start, stop) of the context, int32[stop - start]."""
@@ -132,28 +145,36 @@ class Sequence:
             return tail
         return np.concatenate([self.request.prompt[start:], tail])
 
-    def append(self, token: int, at_ns: int, text: str, logprobs: TokenLogprobs | None = None) -> None:
-        """Take a sampled token."""
+    def append(self, token: int, at_ns: int, *, stopped: bool = False, logprobs: TokenLogprobs | None = None) -> None:
+        """Take a sampled token, which may be the last: if a stop string is complete (`stopped`), and by the request.
+
+        One that has finished, whose slot a padded batch computes on, stays as it was.
+        """
         self._output.append(token)
+        self.num_tokens += 1
         self.token_ns.append(at_ns)
-        if text:
-            self.text.append(text)
         if logprobs is not None:
             self.logprobs.append(logprobs)
+        if self.finish_reason is not None:
+            return
+        if stopped or self.request.is_end(token):
+            self.finish(FinishReason.STOP, at_ns)
+        elif len(self._output) >= self.request.sampling.max_tokens:
+            self.finish(FinishReason.LENGTH, at_ns)
 
     def finish(self, reason: FinishReason, now_ns: int, error: str | None = None) -> None:
         self.finish_reason = reason
         self.finished_ns = now_ns
         self.error = error
 
-    def to_output(self, times: TimeSplit) -> RequestOutput:
+    def to_output(self, text: str, times: TimeSplit) -> RequestOutput:
         """The finished sequence as a value."""
         assert self.finish_reason is not None
         assert self.finished_ns is not None
         return RequestOutput(
             request=self.request,
             token_ids=np.asarray(self._output, dtype=np.int32),
-            text="".join(self.text),
+            text=text,
             finish_reason=self.finish_reason,
             error=self.error,
             slot=self.slot,

@@ -40,16 +40,29 @@ class Batch:
 
         Logits are asked for at the last token of each work that samples, and where `num_echoed` says.
         """
+        self._logits[:] = 0
         end = 0
         for work in works:
-            assert work.seq.slot is not None
             begin, end = end, end + work.length
-            self._token[begin:end] = work.tokens()
-            self._pos[begin:end] = np.arange(work.start, work.start + work.length, dtype=np.int32)
-            self._slot[begin:end] = work.seq.slot
-            self._logits[begin:end] = 0
-            self._logits[begin : begin + num_echoed(work)] = 1
+            if work.seq.is_decoding:
+                self._put_last(begin, work)
+            else:
+                self._put(begin, end, work)
             if work.samples:
                 self._logits[end - 1] = 1
         self._struct.n_tokens = end
         return self._struct
+
+    def _put_last(self, at: int, work: Work) -> None:
+        """The last token of an output, which most works are: slices of one element would be slow."""
+        assert work.seq.slot is not None
+        self._token[at] = work.seq.output[-1]
+        self._pos[at] = work.start
+        self._slot[at] = work.seq.slot
+
+    def _put(self, begin: int, end: int, work: Work) -> None:
+        assert work.seq.slot is not None
+        self._token[begin:end] = work.tokens()
+        self._pos[begin:end] = np.arange(work.start, work.start + work.length, dtype=np.int32)
+        self._slot[begin:end] = work.seq.slot
+        self._logits[begin : begin + num_echoed(work)] = 1

@@ -63,6 +63,7 @@ class KVSlots:
         assert target is not None
         taken = save(self._context, move.source)
         self._context.clear(move.source)
+        self._context.clear(target)  # a finished sequence, whose slot is only kept by a rule, may have left its KV
         if taken is None or not restore(self._context, target, taken):
             result.rewound[move.seq] = 0
 

@@ -43,9 +43,10 @@ class LlamaRunner:
         self._tokenizer = tokenizer
         self.clock = clock
         self._max_cells = max_cells
-        self._sampler = Sampler(model.n_vocab)
+        self._sampler = Sampler(model.n_vocab, self.context.resolved.threads)
         self._echo = Echo()
-        self._texts: dict[Sequence, TextStream] = {}
+        self._streams: dict[Sequence, TextStream] = {}
+        """Of sequences with stop strings."""
         self._fatal_in_a_row = 0
         self._aborted = False
         self._start()
@@ -126,19 +127,24 @@ class LlamaRunner:
             if token < 0:
                 result.failed.append(Failed(seq, "the model gave no usable logits (NaN): the weights may be damaged"))
                 continue
-            stream = self._stream(seq)
-            text, stopped = ("", False) if seq.request.is_end(token) else stream.push(token)
+            stopped = bool(seq.request.sampling.stop) and self._stops(seq, token)
             k = seq.request.sampling.logprobs_needed
             logprobs = None if k is None else logprobs_at(to_score[i], token, k)
-            result.sampled.append(Sampled(seq, token, now, text, stopped, logprobs))
+            result.sampled.append(Sampled(seq, token, now, stopped, logprobs))
 
-    def _stream(self, seq: Sequence) -> TextStream:
-        stream = self._texts.get(seq)
+    def _stops(self, seq: Sequence, token: int) -> bool:
+        """Whether a stop string is complete. Only where there are some does text matter before the sequence ends."""
+        if seq.request.is_end(token):
+            return False
+        stream = self._streams.get(seq)
         if stream is None:
-            sampling = seq.request.sampling
-            before = text_bytes(self._tokenizer, seq.request.prompt) if sampling.echo else b""
-            stream = self._texts[seq] = TextStream(self._tokenizer.token_bytes, sampling.stop, before)
-        return stream
+            stream = self._streams[seq] = self._new_stream(seq)
+        return stream.push([token])
+
+    def _new_stream(self, seq: Sequence) -> TextStream:
+        sampling = seq.request.sampling
+        before = text_bytes(self._tokenizer, seq.request.prompt) if sampling.echo else b""
+        return TextStream(self._tokenizer.token_bytes, sampling.stop, before)
 
     def _recover(self, call: Call, code: int, result: StepResult) -> None:
         """After a failed call: bring the sequences back to where they were, then find the one to blame by halving."""
@@ -180,8 +186,13 @@ class LlamaRunner:
     def finish(self, seq: Sequence) -> str:
         self._sampler.forget(seq)
         self._echo.forget(seq)
-        stream = self._texts.pop(seq, None)
-        return stream.finish() if stream is not None else ""
+        stream = self._streams.pop(seq, None)
+        if stream is None:
+            if not seq.output:
+                return ""
+            stream = self._new_stream(seq)
+            stream.push(seq.answer)
+        return stream.finish()
 
     def grow(self, cells_per_seq: int) -> Capacity:
         if cells_per_seq > self._max_cells:

@@ -45,7 +45,7 @@ def fastest_ms(sampling: SamplingParams, n_vocab: int, calls: int = 24) -> tuple
         tokens = sampler.sample(logits, seqs)
         times.append(1000 * (time.perf_counter() - start))
         for seq, token in zip(seqs, tokens, strict=True):
-            seq.append(token, 0, "")
+            seq.append(token, 0)
     return min(times), sum(times[1:]) / (calls - 1)
 
 

@@ -37,6 +37,6 @@ def alone(wanted: Request) -> list[int]:
     seq = Sequence(wanted, 0)
     while True:
         token = letters(seq)
-        seq.append(token, 0, "")
+        seq.append(token, 0)
         if wanted.is_end(token) or seq.num_output == wanted.sampling.max_tokens:
             return seq.output

@@ -72,7 +72,7 @@ def test_a_sequence_is_expected_to_go_on_as_long_as_it_has() -> None:
     seq = Sequence(request("a", max_tokens=100), 0)
     assert expected_left(seq) == 16
     for _ in range(60):
-        seq.append(1, 0, "")
+        seq.append(1, 0)
     assert expected_left(seq) == 40
     forced = Sequence(request("b", max_tokens=100, ignore_eos=True), 0)
     assert expected_left(forced) == 100

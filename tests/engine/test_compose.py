@@ -137,6 +137,6 @@ def test_calls_never_give_more_rows_than_they_may(prompts: dict[int, int], score
 def test_a_prompts_rows_come_before_its_last_token_and_none_from_its_output() -> None:
     seq = work(0, 10, **SCORED).seq
     assert [num_outputs(Work(seq, start, n)) for start, n in ((0, 4), (4, 5), (9, 1), (4, 6))] == [4, 5, 1, 6]
-    seq.append(1, 0, "")
-    seq.append(2, 0, "")  # computed again after it lost its slot
+    seq.append(1, 0)
+    seq.append(2, 0)  # computed again after it lost its slot
     assert [num_outputs(Work(seq, start, n)) for start, n in ((0, 12), (0, 10), (9, 2), (11, 1))] == [10, 9, 0, 1]

@@ -13,7 +13,7 @@ from tests.engine.factories import request
 def finished(length: int, reason: FinishReason = FinishReason.STOP, **fields: Any) -> Sequence:
     seq = Sequence(request("a", **fields), 0)
     for _ in range(length):
-        seq.append(97, 0, "a")
+        seq.append(97, 0)
     seq.finish(reason, 0)
     return seq
 

@@ -39,7 +39,8 @@ def sample_row(row: Logits, sampling: SamplingParams, u: float) -> int:
 
 def survivors(row: Logits, sampling: SamplingParams) -> Ints:
     """Ids that top_k, typical_p, top_p and min_p leave of `row`, float32[n_vocab] with a finite maximum; never none."""
-    candidates = chosen(row, np.flatnonzero(row - row.max() >= -_FARTHEST))
+    with np.errstate(over="ignore"):  # what is so far away is left out
+        candidates = chosen(row, np.flatnonzero(row - row.max() >= -_FARTHEST))
     ids, logits = candidates.ids[0], candidates.logits[0]
     data = np.zeros(ids.size, dtype=_TOKEN_DATA)
     data["id"], data["logit"] = ids, logits - logits[0]

@@ -38,7 +38,7 @@ def test_agrees_with_the_definition_at_every_step(
             patch = patch or Patch(seq)
             patch.apply(row)
             assert row.tolist() == expected.tolist()
-        seq.append(token, 0, "")
+        seq.append(token, 0)
 
 
 def test_more_distinct_tokens_than_the_first_room() -> None:
@@ -46,7 +46,7 @@ def test_more_distinct_tokens_than_the_first_room() -> None:
     sampling = SamplingParams(repetition_penalty=2.0, frequency_penalty=1.0)
     seq = Sequence(Request("r", np.array([999], dtype=np.int32), sampling), 0)
     for token in range(300):
-        seq.append(token, 0, "")
+        seq.append(token, 0)
     patch, row = Patch(seq), np.full(n_vocab, 4, dtype=np.float32)
     patch.apply(row)
     assert row.tolist() == [1.0] * 300 + [4.0] * 699 + [2.0]

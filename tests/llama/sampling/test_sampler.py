@@ -29,12 +29,23 @@ MIXED = [
 def sequence(sampling: SamplingParams, seed: int = 0, output: tuple[int, ...] = ()) -> Sequence:
     seq = Sequence(Request("r", np.array([1, 2, 3], dtype=np.int32), sampling, stream_seed=seed), 0)
     for token in output:
-        seq.append(token, 0, "")
+        seq.append(token, 0)
     return seq
 
 
 def logits(rows: int, n_vocab: int, seed: int = 0) -> npt.NDArray[np.float32]:
     return np.random.default_rng(seed).normal(0, 3, (rows, n_vocab)).astype(np.float32)
+
+
+def test_tokens_do_not_depend_on_the_number_of_threads() -> None:
+    matrix = logits(24, 3001)
+    matrix[3, [1, 2]] = 3e38, -3e38
+    matrix[7] = np.nan
+    seqs = [sequence(SamplingParams(temperature=0.9, typical_p=0.2 + i / 40), i) for i in range(24)]
+    one, four = (Sampler(3001, threads).sample(matrix, seqs) for threads in (1, 4))
+    assert one == four
+    assert (one[3], one[7]) == (1, FAILED)
+    assert len(set(one)) > 16
 
 
 @pytest.mark.parametrize("n_vocab", [1, 2, 50, 5003])
@@ -80,7 +91,7 @@ def test_agrees_with_the_definition_over_a_whole_generation() -> None:
         tokens = sampler.sample(matrix, seqs)
         assert tokens == expected
         for seq, token in zip(seqs, tokens, strict=True):
-            seq.append(token, 0, "")
+            seq.append(token, 0)
 
 
 def test_forgetting_a_sequence_changes_nothing_but_memory() -> None:
@@ -92,7 +103,7 @@ def test_forgetting_a_sequence_changes_nothing_but_memory() -> None:
         forgotten.forget(seq)
         token = kept.sample(matrix.copy(), [seq])
         assert forgotten.sample(matrix.copy(), [seq]) == token
-        seq.append(token[0], 0, "")
+        seq.append(token[0], 0)
     kept.forget(seq)
     kept.forget(seq)
     assert not kept._patches
