@@ -13,25 +13,27 @@ import numpy as np
 from cbatch.cli import parts
 from cbatch.cli.job_time import shared_tokens
 from cbatch.cli.lengths import parse_output_len, parse_prompt_len
-from cbatch.cli.output_lengths import output_lengths
+from cbatch.cli.output_lengths import may_end, output_lengths
 from cbatch.cli.run_options import RunOptions
-from cbatch.clock import WallClock
+from cbatch.clock import Clock
+from cbatch.config import SchedulerConfig
 from cbatch.engine import Engine
 from cbatch.errors import InputError, UsageError
 from cbatch.feed import LookAhead
 from cbatch.inputs import read_rows
 from cbatch.llama.encode import Encoder
 from cbatch.llama.model import Model
-from cbatch.llama.runner import LlamaRunner
-from cbatch.llama.tokenizer import Tokenizer
 from cbatch.metrics import parse_objectives
 from cbatch.traces.lengths import LengthDistribution
-from cbatch.tune.goal import Goal
+from cbatch.tune.goal import Goal, spread
 from cbatch.tune.mix import made_up, until
+from cbatch.tune.setting import built_in
+from cbatch.tune.workbench import Workbench
 from cbatch.types import Request, RequestOutput, RowFault
 
 _MADE_UP_ROWS = 1_000
 _PROMPT, _OUTPUT = "128", "64"
+_LEAST_BUDGET_S = 1.0
 _TRIED_ROWS = 32
 _TRIED_SHARE = 0.08
 """Of the budget, for seeing how long outputs get."""
@@ -58,6 +60,8 @@ class GoalOptions:
         return options
 
     def check(self) -> None:
+        if not _LEAST_BUDGET_S <= self.budget < math.inf:
+            raise UsageError(f"--budget is {self.budget:g}: give {_LEAST_BUDGET_S:g} second or more")
         if self.for_rows and self.prompt_len is not None:
             raise UsageError("--prompt-len is for a job without rows, and --for gives some: keep one")
         if bool(self.goodput) != (self.request_rate is not None):
@@ -72,28 +76,26 @@ class GoalOptions:
 def make_goal(
     asked: GoalOptions,
     options: RunOptions,
-    model: Model,
-    tokenizer: Tokenizer,
+    workbench: Workbench,
     encoder: Encoder,
-    clock: WallClock,
     say: Callable[[str], None],
 ) -> Goal:
     """Raises `CbatchError` where rows can't be read, or none of them can be run."""
-    most = parts.most_cells(options, model)
-    outputs = None if asked.output_len is None else parse_output_len(asked.output_len)
+    most = parts.most_cells(options, workbench.model)
     if asked.for_rows:
-        requests, all_rows = _rows(options, encoder, clock)
-        if outputs is None:
-            requests = _as_long_as_tried(requests, asked, options, model, tokenizer, clock, say)
+        rows, all_rows = _rows(options, encoder, workbench.clock)
     else:
-        requests, all_rows = _lengths(asked, model), False
-    if outputs is not None and asked.for_rows:
-        requests = [_alone(r, n) for r, n in zip(requests, _draw(outputs, len(requests), 1), strict=True)]
-    fitting = [request for request in requests if request.cells_needed <= most]
+        rows, all_rows = _lengths(asked, workbench.model), False
+    fitting = [request for request in rows if request.cells_needed <= most]
     if not fitting:
         raise InputError(f"none of the rows fits into a context of {most:,} KV cells: give shorter ones")
+    if asked.for_rows:
+        outputs = _output_lengths(fitting, asked, options, workbench, say)
+    else:
+        outputs = [request.sampling.max_tokens for request in fitting]
     return Goal(
-        fitting,
+        [until(request, length) for request, length in zip(fitting, outputs, strict=True)],
+        limits={request.id: request.sampling.max_tokens for request in fitting if may_end(request)},
         shared_tokens=shared_tokens(request.prompt for request in fitting),
         made_up=not asked.for_rows,
         all_rows=all_rows,
@@ -115,51 +117,57 @@ def _draw(lengths: LengthDistribution, count: int, stream: int) -> list[int]:
     return [max(1, length) for length in drawn.tolist()]
 
 
-def _rows(options: RunOptions, encoder: Encoder, clock: WallClock) -> tuple[list[Request], bool]:
-    """The first rows that can be run, and whether there are no more."""
+def _rows(options: RunOptions, encoder: Encoder, clock: Clock) -> tuple[list[Request], bool]:
+    """The first rows that can be run, without further samples, and whether there are no more."""
     rows = read_rows(options.inputs, defaults=options.sampling(), clock=clock, options=options.input_options())
     with closing(LookAhead(parts.encode_rows(rows, encoder))) as feed:
         window, all_read = feed.first_window(parts.PATIENCE_S)
         feed.check()
-    requests = [job[1] for job in window if not isinstance(job, RowFault)]
+    requests = [_alone(job[1]) for job in window if not isinstance(job, RowFault)]
     if not requests:
         raise InputError(f"{', '.join(options.inputs)}: there is no row that can be run")
     return requests, all_read
 
 
-def _as_long_as_tried(
+def _alone(request: Request) -> Request:
+    """Without further samples, which hide how long a row is."""
+    sampling = replace(request.sampling, n=1, best_of=None)
+    return replace(request, fork_seeds=(), max_cells=None, sampling=sampling)
+
+
+def _output_lengths(
     requests: Sequence[Request],
     asked: GoalOptions,
     options: RunOptions,
-    model: Model,
-    tokenizer: Tokenizer,
-    clock: WallClock,
+    workbench: Workbench,
     say: Callable[[str], None],
-) -> list[Request]:
-    """With outputs as long as those of some rows get in a while, or may get: the middle between the two."""
-    if not any(request.end_tokens or request.sampling.stop for request in requests):
-        return [_alone(request, request.sampling.max_tokens) for request in requests]
+) -> list[int]:
+    """As given, or as those of some rows get in a while, or may get: the middle between the two."""
+    limits = [request.sampling.max_tokens for request in requests]
+    if asked.output_len is not None:
+        drawn = _draw(parse_output_len(asked.output_len), len(requests), 1)
+        return [min(length, limit) for length, limit in zip(drawn, limits, strict=True)]
+    if not any(map(may_end, requests)):
+        return limits
     say("trying rows to see how long outputs get")
-    count = min(_TRIED_ROWS, len(requests))
-    tried = [requests[i * len(requests) // count] for i in range(count)]
-    config, _ = parts.size_for_rows(
-        options, model, [r.cells_needed for r in tried], all_read=True, limit=parts.most_cells(options, model)
-    )
+    outputs = _tried(spread(requests, _TRIED_ROWS), parts.scheduler_config(options), workbench, asked.budget)
+    low, high = (output_lengths(requests, outputs, high=high) for high in (False, True))
+    return [max(1, round((a + b) / 2)) for a, b in zip(low, high, strict=True)]
+
+
+def _tried(
+    requests: Sequence[Request], scheduler: SchedulerConfig, workbench: Workbench, budget_s: float
+) -> list[RequestOutput]:
+    """What the requests give in a while, ended or broken off."""
+    setting, clock = built_in(workbench.model), workbench.clock
+    cells = max(request.cells_needed for request in requests)
+    slots = workbench.most_slots(setting, len(requests), cells)
+    ends_ns = clock.now_ns() + _TRIED_SHARE * budget_s * 1e9
     outputs: list[RequestOutput] = []
-    with closing(LlamaRunner(model, tokenizer, config, clock)) as runner:
-        engine = Engine(runner, replace(parts.scheduler_config(options), max_num_seqs=config.max_num_seqs))
-        ends_ns = clock.now_ns() + _TRIED_SHARE * asked.budget * 1e9
-        for request in tried:
-            if request.cells_needed <= runner.capacity.cells_per_seq:
-                engine.add(replace(request, arrival_ns=0, priority=0))
+    with workbench.runner(setting, slots, cells) as runner:
+        engine = Engine(runner, replace(scheduler, max_num_seqs=slots))
+        for request in requests:
+            engine.add(replace(request, arrival_ns=0, priority=0))
         while engine.has_work and clock.now_ns() < ends_ns:
             outputs += engine.step()
-        outputs += engine.cancel_all()
-    low, high = (list(output_lengths(requests, outputs, high=high)) for high in (False, True))
-    return [_alone(request, max(1, round((a + b) / 2))) for request, a, b in zip(requests, low, high, strict=True)]
-
-
-def _alone(request: Request, length: int) -> Request:
-    """One that ends after so many tokens and not before, without further samples, which hide how long a row is."""
-    one = replace(request, fork_seeds=(), max_cells=None, sampling=replace(request.sampling, n=1, best_of=None))
-    return until(one, length)
+        return outputs + engine.cancel_all()

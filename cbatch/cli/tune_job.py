@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from cbatch.cli import parts
+from cbatch.cli.control import Control
 from cbatch.cli.defaults import run_options
 from cbatch.cli.ending import SWITCH_INTERVAL_S, shown
+from cbatch.cli.interrupts import Interrupts
 from cbatch.cli.options import Summary
 from cbatch.cli.record import json_ready
 from cbatch.cli.run_options import RunOptions
 from cbatch.cli.tune_goal import GoalOptions, make_goal
 from cbatch.clock import WallClock
-from cbatch.errors import UsageError
+from cbatch.engine import Runner
+from cbatch.errors import Interrupted, OutputError
 from cbatch.llama.memory import kv_bytes_per_cell
 from cbatch.llama.model import Model
+from cbatch.llama.resolve import resolve_context
 from cbatch.llama.tokenizer import Tokenizer
 from cbatch.outputs import utc_now
 from cbatch.report.tuning import print_tuning, tuning_json
+from cbatch.tune.budget import Budget
 from cbatch.tune.profile import profile_key, profile_path, save_profile
 from cbatch.tune.result import Tuning
 from cbatch.tune.setting import built_in
@@ -32,7 +39,7 @@ from cbatch.tune.survey import Costs
 from cbatch.tune.tuner import Tuner
 from cbatch.tune.workbench import Workbench
 
-_LEAST_BUDGET_S = 1.0
+_STOPPED = "stopped; no profile was written"
 
 
 def run_tune(given: Mapping[str, Any]) -> int:
@@ -41,20 +48,26 @@ def run_tune(given: Mapping[str, Any]) -> int:
     options = run_options({**given, "inputs": given["for_rows"] or ["-"], "output": Path()})
     options.check()
     asked = GoalOptions.of(given)
-    if not given["budget"] >= _LEAST_BUDGET_S:
-        raise UsageError(f"--budget is {given['budget']:g}: give {_LEAST_BUDGET_S:g} second or more")
+    clock = WallClock()  # all of it, model and rows too, has to stay within the budget
     config, warning = parts.check_model(options)
     if warning is not None:
         typer.echo(f"cbatch: {warning}", err=True)
     key = profile_key(config)
-    path = given["profile"] or profile_path(key)
+    path: Path = given["profile"] or profile_path(key)
+    _check_place(path)
 
     def say(message: str) -> None:
         if not options.quiet:
             typer.echo(f"cbatch: {message}", err=True)
 
-    with Model(config) as model:
-        tuning, costs = _tuner(options, asked, given, model, say).tune()
+    control = Control()
+    with Interrupts(control.abort, control.abort), Model(config) as model:
+        try:
+            tuning, costs = _tuner(options, asked, clock, model, say, control).tune()
+        except Interrupted:
+            raise Interrupted(_STOPPED) from None
+        if control.abort_wanted:
+            raise Interrupted(_STOPPED)
         record = _record(tuning, costs, model, options, given)
     save_profile(path, {"created": utc_now(), "key": key, **record})
     if options.summary is Summary.json:
@@ -64,19 +77,34 @@ def run_tune(given: Mapping[str, Any]) -> int:
     return 0
 
 
-def _tuner(options: RunOptions, asked: GoalOptions, given: Mapping[str, Any], model: Model, say: Any) -> Tuner:
-    clock, tokenizer = WallClock(), Tokenizer(model)
+def _check_place(path: Path) -> None:
+    """Raises `OutputError` where no profile can be written: better now than when all is measured."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{path} can't be written: {error.strerror or error}; give another --profile") from error
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        reason = "it is a directory" if path.is_dir() else f"{path.parent} may not be written to"
+        raise OutputError(f"{path} can't be written: {reason}; give another --profile")
+
+
+def _tuner(
+    options: RunOptions,
+    asked: GoalOptions,
+    clock: WallClock,
+    model: Model,
+    say: Callable[[str], None],
+    control: Control,
+) -> Tuner:
+    def begins(runner: Runner) -> None:
+        control.steer(runner.abort, runner.abort)
+
+    budget, tokenizer = Budget(clock, asked.budget), Tokenizer(model)
+    place = partial(parts.place_threads, options)
+    workbench = Workbench(model, tokenizer, options.context_config(), place, clock, begins)
     with closing(parts.make_encoder(options, model, tokenizer)) as encoder:
-        goal = make_goal(asked, options, model, tokenizer, encoder, clock, say)
-    return Tuner(
-        Workbench(
-            model, tokenizer, options.context_config(), lambda config: parts.place_threads(options, config), clock
-        ),
-        goal,
-        parts.scheduler_config(options),
-        budget_s=given["budget"],
-        say=say,
-    )
+        goal = make_goal(asked, options, workbench, encoder, say)
+    return Tuner(workbench, goal, parts.scheduler_config(options), budget, say)
 
 
 def _record(
@@ -87,22 +115,27 @@ def _record(
     context = chosen.context(tuning.slots.slots, 256, options.context_config())
     metadata = {name: value for name, value in model.metadata.items() if name.endswith(".context_length")}
     settings = {
-        "max_num_seqs": tuning.slots.slots,
         "kv": chosen.kv_mode,
         "kv_type": None if chosen.kv_type == usual.kv_type else chosen.kv_type,
         "flash_attn": None if chosen.flash_attn == usual.flash_attn else chosen.flash_attn,
         "ubatch": chosen.ubatch,
         "threads": chosen.threads,
     }
+    if not tuning.few_rows:
+        settings["max_num_seqs"] = tuning.slots.slots
     if tuning.slots.batched_tokens is not None:
         settings["max_num_batched_tokens"] = tuning.slots.batched_tokens
     return {
         "options": settings,
-        "context": {"kv_mode": chosen.kv_mode, "ubatch": chosen.ubatch},
+        "context": {
+            "kv_mode": chosen.kv_mode,
+            "ubatch": chosen.ubatch,
+            "parking": resolve_context(model, context).parking,
+        },
         "model": {"path": str(model.config.path), "metadata": metadata},
         "totals": {"kv_memory": {"bytes_per_token": kv_bytes_per_cell(model, context)}},
         "tuned_with": json_ready({name: value for name, value in given.items() if value not in (None, False)}),
-        "tuned_for": asdict(replace(GoalOptions.of(given))),
+        "tuned_for": asdict(GoalOptions.of(given)),
         "most_slots": max(option.slots for option in tuning.slot_options),
         "step_costs": costs.model.to_dict(),
         "error": costs.error._asdict(),

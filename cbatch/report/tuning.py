@@ -10,8 +10,10 @@ from rich.text import Text
 
 from cbatch.report.layout import Paths, facts, figures, json_line, print_endings, width_of
 from cbatch.report.text import latency, one_line, percent, rate
-from cbatch.tune.result import Tuning
-from cbatch.tune.setting import Setting
+from cbatch.tune.result import Confirmation, Tuning
+from cbatch.tune.setting import describe, short_name
+
+_CHOSEN, _OTHER = "* ", "  "
 
 
 def tuning_json(tuning: Tuning, paths: Paths) -> str:
@@ -33,10 +35,9 @@ def print_tuning(tuning: Tuning, paths: Paths, *, console: Console | None = None
 
 def _tried_table(tuning: Tuning) -> Table:
     diverges = any(each.divergence is not None for each in tuning.tried)
-    names = ["prefill", "decode", "job tok/s", "x llama.cpp", *(["differs"] if diverges else [])]
-    table = figures("tried", names)
+    table = figures("tried, tok/s", ["prefill", "decode", "job", "x llama.cpp", *(["differs"] if diverges else [])])
     for each in tuning.tried:
-        name = Text(_name(each.setting), "bold green" if each.setting == tuning.setting else "")
+        name = _marked(short_name(each.setting), each.setting == tuning.setting)
         if each.speeds is None:
             table.add_row(name, "-", "-", "-", "refused" if each.refused else "no time")
             continue
@@ -47,11 +48,9 @@ def _tried_table(tuning: Tuning) -> Table:
     return table
 
 
-def _name(setting: Setting) -> str:
-    """Short: `bf16 fa split 512`."""
-    flash = {"on": "fa", "off": "no fa", "auto": "fa auto"}[setting.flash_attn]
-    threads = "" if setting.threads is None else f" {setting.threads} threads"
-    return f"{setting.kv_type} {flash} {setting.kv_mode} {setting.ubatch}{threads}"
+def _marked(name: str, chosen: bool) -> Text:
+    """Not by its colour alone, which not every terminal and nobody's file has."""
+    return Text(_CHOSEN + name, "bold green") if chosen else Text(_OTHER + name)
 
 
 def _slots_table(tuning: Tuning) -> Table:
@@ -63,27 +62,57 @@ def _slots_table(tuning: Tuning) -> Table:
         cells = [rate(option.tokens_per_s), latency(option.step_ns)]
         cells += [f"{option.batched_tokens:,}"] if bounded and option.batched_tokens is not None else []
         cells += [percent(option.attainment)] if rated else []
-        table.add_row(Text(str(option.slots), "bold green" if option == tuning.slots else ""), *cells)
+        table.add_row(_marked(str(option.slots), option == tuning.slots), *cells)
     return table
 
 
 def _choice(tuning: Tuning) -> Iterator[tuple[str, str]]:
-    kept = "; cbatch's defaults: nothing else was faster by more than noise" if tuning.is_default else ""
     budget = tuning.slots.batched_tokens
     stall = "" if budget is None else f", at most {budget:,} tokens a step"
-    yield "choice", f"{_name(tuning.setting)}, {tuning.slots.slots} slots{stall}{kept}"
+    yield "* choice", f"{describe(tuning.setting)}, {_count(tuning.slots.slots)}{stall}"
     if tuning.gain is not None:
-        yield "gain", f"{tuning.gain:.2f} times llama.cpp's defaults ({_name(tuning.llama_cpp)}, 32 slots)"
-    if tuning.confirmed is not None:
-        pairs = ", ".join(f"{ratio:.2f}" for ratio in tuning.confirmed.ratios)
-        times = f"{tuning.confirmed.seconds:.1f} s, predicted {tuning.confirmed.predicted_s:.1f} s"
-        yield "confirmed", f"{pairs} times cbatch's defaults, on {tuning.confirmed.rows} rows in turns ({times})"
+        theirs = f"{short_name(tuning.llama_cpp)}, {_count(tuning.usual_slots)}"
+        yield "gain", f"{tuning.gain:.2f} times llama.cpp's defaults ({theirs})"
+    if tuning.slots.attainment is not None:
+        yield "SLO", _attained(tuning)
+    for each in tuning.confirmations:
+        yield "in turns", _in_turns(each)
+    if tuning.is_default:
+        yield "defaults", "the choice is what cbatch does anyway: nothing else was faster by more than noise"
+    else:
+        yield "defaults", f"without a profile, cbatch takes {short_name(tuning.default)}"
     error = tuning.error
     yield "model", f"off by {percent(error.mean)} of a step in the mean, on {error.steps} steps it wasn't fitted to"
-    yield "took", f"{tuning.seconds:.0f} s"
+    yield "took", latency(tuning.seconds * 1e9)
+
+
+def _count(slots: int) -> str:
+    return f"{slots} slot{'' if slots == 1 else 's'}"
+
+
+def _attained(tuning: Tuning) -> str:
+    """`98 % of requests within the limits, 91 % with 32 slots (predicted)`."""
+    usual = [each for each in tuning.slot_options if each.slots == tuning.usual_slots and each != tuning.slots]
+    others = "".join(f", {percent(each.attainment)} with {_count(each.slots)}" for each in usual)
+    return f"{percent(tuning.slots.attainment)} of requests within the limits{others} (predicted)"
+
+
+def _in_turns(found: Confirmation) -> str:
+    """`f16 fa split 512 was 1.04, 1.06 times as fast as bf16 fa split 512 on 32 whole rows: taken`."""
+    if found.setting == found.usual_setting:
+        ours, theirs = _count(found.slots), str(found.usual_slots)
+    else:
+        ours, theirs = short_name(found.setting), short_name(found.usual_setting)
+    ratios = ", ".join(f"{ratio:.2f}" for ratio in found.ratios)
+    return f"{ours}: {ratios} times as fast as {theirs} on {found.rows} rows; {'' if found.holds else 'not '}taken"
 
 
 def _refusals(tuning: Tuning) -> Iterator[str]:
     for each in tuning.tried:
         if each.refused is not None:
-            yield f"{_name(each.setting)}: {one_line(each.refused)}"
+            yield f"{short_name(each.setting)}: {one_line(each.refused)}"
+    if any(each.divergence is not None for each in tuning.tried):
+        yield (
+            f"differs: share of tokens that the model chose otherwise than with {short_name(tuning.default)}, "
+            "given the same text before"
+        )

@@ -6,39 +6,52 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
-from cbatch.clock import Clock
-from cbatch.config import ContextConfig, SchedulerConfig
-from cbatch.engine import Engine
+from cbatch.config import SchedulerConfig
+from cbatch.engine import Engine, Runner
 from cbatch.errors import EngineError
-from cbatch.llama.model import Model
-from cbatch.llama.runner import LlamaRunner
-from cbatch.llama.tokenizer import Tokenizer
 from cbatch.sim.measured import MeasuredCall, MeasuredStep
 from cbatch.sim.ubatches import Span, cut_pool, cut_streams
 from cbatch.tune.loads import Load
-from cbatch.types import CallRecord, Computed, StepRecord
+from cbatch.types import CallRecord, Computed, Request, StepRecord
 
 
 class Bench:
-    """A context under measurement. Raises as `Context` where it can't be made. Close it before the model."""
+    """A runner under measurement.
 
-    def __init__(self, model: Model, tokenizer: Tokenizer, config: ContextConfig, clock: Clock) -> None:
-        self._vocabulary = model.n_vocab
-        self._runner = LlamaRunner(model, tokenizer, config, clock)
-        resolved = self._runner.context.resolved
-        self._streams = resolved.kv_mode == "split" or model.memory.has_state
-        self._ubatch = resolved.ubatch
-        # in a pool too, sequences get cells of their own: a job's rows seldom share theirs
-        scheduler = SchedulerConfig(
-            config.max_num_seqs, config.max_num_batched_tokens, share_cells=False, compact=False
-        )
-        self._engine = Engine(self._runner, scheduler)
+    `vocabulary`: random tokens are below it. `streams`: it computes slots as streams of KV (`cbatch.sim.ubatches`), in
+    ubatches of at most `ubatch` tokens. Without a `scheduler` sequences share nothing but samples' prompts.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        scheduler: SchedulerConfig | None = None,
+        *,
+        vocabulary: int,
+        streams: bool,
+        ubatch: int,
+    ) -> None:
+        self._vocabulary = vocabulary
+        self._streams = streams
+        self._ubatch = ubatch
+        if scheduler is None:  # in a pool too, sequences get cells of their own: a job's rows seldom share theirs
+            capacity = runner.capacity
+            scheduler = SchedulerConfig(
+                capacity.max_num_seqs, capacity.max_batched_tokens, share_cells=False, compact=False
+            )
+        self._engine = Engine(runner, scheduler)
 
     def run(self, load: Load) -> list[MeasuredStep]:
         """The load's steps. Raises `EngineError` where a sequence fails."""
-        requests = load.requests(self._vocabulary)
+        steps = self.run_rows(load.requests(self._vocabulary))
+        self._engine.forget_prefixes()
+        return steps
+
+    def run_rows(self, requests: Sequence[Request]) -> list[MeasuredStep]:
+        """The same, of requests that are all there are."""
         for request in requests:
             self._engine.add(request)
+        self._engine.end_arrivals()
         records = []
         while self._engine.has_work:
             for output in self._engine.step():
@@ -46,18 +59,14 @@ class Bench:
                     raise EngineError(output.error)
             if self._engine.last_step is not None:
                 records.append(self._engine.last_step)
-        self._engine.forget_prefixes()
         prompts = {request.id: int(request.prompt.size) for request in requests}
         return measured_steps(records, prompts, streams=self._streams, ubatch=self._ubatch)
-
-    def close(self) -> None:
-        self._runner.close()
 
 
 def measured_steps(
     records: Sequence[StepRecord], prompts: Mapping[str, int], *, streams: bool, ubatch: int
 ) -> list[MeasuredStep]:
-    """Of steps that followed one another at once. `prompts`: tokens of each request's; ids have no `#`."""
+    """Of steps that followed one another at once. `prompts`: tokens of each request's, by id."""
 
     def calls_of(record: StepRecord) -> tuple[MeasuredCall, ...]:
         return tuple(call(each, record.kv_used_cells) for each in record.call_log)
@@ -85,7 +94,8 @@ def measured_steps(
 
 
 def _span(computed: Computed, prompts: Mapping[str, int]) -> Span:
-    prompt = prompts[computed.id.partition("#")[0]]
+    of_request = computed.id if computed.id in prompts else computed.id.rpartition("#")[0]
+    prompt = prompts[of_request]
     return Span(computed.slot, computed.start, computed.length, int(computed.start + computed.length >= prompt))
 
 

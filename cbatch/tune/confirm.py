@@ -1,21 +1,28 @@
-"""Two ways to run the same rows, on the real engine in turns: whether the one that was chosen is the faster one."""
+"""Two ways to run the same rows, on the real engine in turns: whether the one that was chosen is the faster one.
+
+Trials and cost models see parts of a job; what counts is the whole of it. The two alternate, so that a machine whose
+speed drifts favours neither.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import closing
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from cbatch.config import SchedulerConfig
-from cbatch.engine import Engine
-from cbatch.errors import EngineError
-from cbatch.tune.result import Confirmed
+from cbatch.tune.goal import spread
+from cbatch.tune.mix import shortened
+from cbatch.tune.result import Confirmation
 from cbatch.tune.setting import Setting
-from cbatch.tune.workbench import Workbench
 from cbatch.types import Request
 
 PAIRS = 3
+_MOST_ROWS = 128
+_LEAST_SHARE = 0.15
+"""Of a row: shorter ones would tell nothing of the job."""
+_SLACK = 1.2
+"""Contexts to make, slots that run empty: what a run takes beyond what its rows take of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,41 +34,33 @@ class Way:
     scheduler: SchedulerConfig
 
 
-def run_rows(workbench: Workbench, way: Way, requests: Sequence[Request]) -> float:
-    """Seconds from the first step to the last. Raises `EngineError` where a row fails."""
-    cells = max(request.cells_needed for request in requests)
-    with closing(workbench.runner(way.setting, way.slots, cells)) as runner:
-        engine = Engine(runner, way.scheduler)
-        begun = workbench.clock.now_ns()
-        for request in requests:
-            engine.add(request)
-        for output in engine:
-            if output.error is not None:
-                raise EngineError(output.error)
-        return (workbench.clock.now_ns() - begun) / 1e9
+Run = Callable[[Way, Sequence[Request]], float]
+"""ns that the rows take."""
+
+
+def rows_in_turns(rows: Sequence[Request], usual: Way, chosen: Way, pair_s: float, left_s: float) -> list[Request]:
+    """Rows that fill the slots of both to the end, shortened alike so that up to `PAIRS` pairs fit into what is left.
+
+    `pair_s`: what both take for a row. Nothing where even one pair of short rows doesn't fit.
+    """
+    some = spread(rows, min(_MOST_ROWS, math.lcm(usual.slots, chosen.slots)))
+    share = left_s / (_SLACK * pair_s * len(some))
+    if share < _LEAST_SHARE:
+        return []
+    share = max(_LEAST_SHARE, share / PAIRS)
+    return some if share >= 1 else [shortened(row, share) for row in some]
 
 
 def confirm(
-    usual: Way,
-    chosen: Way,
-    requests: Sequence[Request],
-    run: Callable[[Way, Sequence[Request]], float],
-    *,
-    predicted_s: float,
-    time_left: Callable[[], bool],
-) -> Confirmed:
-    """One pair at least, and more while there is time; who goes first alternates."""
-    times: list[tuple[float, float]] = []
-    while not times or (len(times) < PAIRS and time_left()):
-        if len(times) % 2:
-            ours = run(chosen, requests)
-            times.append((run(usual, requests), ours))
+    usual: Way, chosen: Way, rows: Sequence[Request], run: Run, rounds: Iterable[int], least: float = 1.0
+) -> Confirmation:
+    """A pair of runs in each of the rounds, of which there is one at least; who goes first alternates."""
+    ratios = []
+    for number in rounds:
+        if number % 2:
+            ours = run(chosen, rows)
+            ratios.append(run(usual, rows) / ours)
         else:
-            theirs = run(usual, requests)
-            times.append((theirs, run(chosen, requests)))
-    return Confirmed(
-        ratios=tuple(theirs / ours for theirs, ours in times),
-        rows=len(requests),
-        seconds=median(ours for _, ours in times),
-        predicted_s=predicted_s,
-    )
+            theirs = run(usual, rows)
+            ratios.append(theirs / run(chosen, rows))
+    return Confirmation(chosen.setting, chosen.slots, usual.setting, usual.slots, tuple(ratios), len(rows), least)

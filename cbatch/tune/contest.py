@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from cbatch.tune.mix import Mix
-from cbatch.tune.race import Entrant, Trial, race, winner
+from cbatch.tune.race import Entrant, Trial, race, runner_up, winner
 from cbatch.tune.result import Tried
 from cbatch.tune.setting import Setting
 
@@ -15,11 +15,13 @@ Variants = Callable[[Setting], Iterable[Setting]]
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """What was tried, with the first setting as 1, and the one that beat all before it by more than noise."""
+    """What was tried, with the first setting as 1."""
 
     tried: tuple[Tried, ...]
     best: Setting
-    over_first: float
+    """That beat all before it by more than noise."""
+    runner_up: Setting | None
+    """Where that is the first one: the kernels that seem to be faster, though it may be noise."""
 
 
 def contest(
@@ -34,7 +36,7 @@ def contest(
 ) -> Contest:
     """The first two of `kernels` are cbatch's own rules and llama.cpp's; `refine` is called before variants are."""
     entrants = race(kernels, trial, mix, time_left=time_for_kernels)
-    best = winner(entrants, mix)
+    best, second = winner(entrants, mix), runner_up(entrants)
     ratio = best.ratio or 1.0
     found = [(each, 1.0) for each in entrants]
     setting, seen = best.setting, set(kernels)
@@ -47,7 +49,8 @@ def contest(
         if best is entrants[0]:
             break
         setting, ratio = best.setting, ratio * (best.ratio or 1.0)
-    return Contest(tuple(_tried(found, kernels, mix)), setting, ratio)
+    unsure = second.setting if second is not None and setting == kernels[0] else None
+    return Contest(tuple(_tried(found, kernels, mix)), setting, unsure)
 
 
 def _tried(found: Sequence[tuple[Entrant, float]], kernels: Sequence[Setting], mix: Mix) -> Iterable[Tried]:

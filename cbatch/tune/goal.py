@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cbatch.metrics import Objectives
+from cbatch.tune.mix import as_run
 from cbatch.types import Request
 
-_LEAST_ROWS, _MOST_ROWS = 192, 1_000
-_TOKENS = 40_000
+_LEAST_ROWS, _MOST_ROWS = 192, 500
+_TOKENS = 20_000
 """Output tokens of the rows that are simulated, about."""
 
 
@@ -19,6 +20,8 @@ class Goal:
 
     requests: Sequence[Request]
     """Its rows or some of them, one at least; each goes on to its max_tokens."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """By request id: the max_tokens that a run is given, where the model ends the row before, and nobody knows when."""
     shared_tokens: int = 0
     """How many of all their prompt tokens others begin with too."""
     made_up: bool = False
@@ -41,4 +44,15 @@ class Goal:
         """Rows from all over, enough to tell how the job goes and few enough to simulate often."""
         outputs = sum(request.sampling.max_tokens for request in self.requests) / len(self.requests)
         count = min(len(self.requests), _MOST_ROWS, max(_LEAST_ROWS, int(_TOKENS / outputs)))
-        return [self.requests[i * len(self.requests) // count] for i in range(count)]
+        return spread(self.requests, count)
+
+    @property
+    def cells(self) -> int:
+        """KV cells that a run needs for the longest row."""
+        return max(as_run(request, self.limits).cells_needed for request in self.requests)
+
+
+def spread(requests: Sequence[Request], count: int) -> list[Request]:
+    """At most so many of them, from all over."""
+    few = min(count, len(requests))
+    return [requests[i * len(requests) // few] for i in range(few)]

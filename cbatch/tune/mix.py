@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +11,9 @@ from cbatch.sampling import SamplingParams
 from cbatch.sim.measured import MeasuredStep
 from cbatch.tune.loads import Decodes, Prompts
 from cbatch.types import Request
+
+END = -2
+"""A token of no vocabulary, with which the model ends a row that is simulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,14 @@ def until(request: Request, length: int) -> Request:
     """The request, going on to so many tokens whatever they are, and there from the beginning."""
     sampling = replace(request.sampling, max_tokens=length, ignore_eos=True, stop=(), stop_token_ids=(), echo=False)
     return replace(request, sampling=sampling, end_tokens=frozenset(), arrival_ns=0, priority=0)
+
+
+def as_run(request: Request, limits: Mapping[str, int]) -> Request:
+    """The request with its max_tokens in `limits`, by id, before which `END` may come; as it is without one."""
+    if request.id not in limits:
+        return request
+    sampling = replace(request.sampling, max_tokens=limits[request.id], ignore_eos=False)
+    return replace(request, sampling=sampling, end_tokens=frozenset([END]))
 
 
 def shortened(request: Request, share: float) -> Request:

@@ -1,23 +1,32 @@
-"""What a job would take, by the cost model: the real scheduler on virtual time. Measures nothing."""
+"""What a job would take, by the cost model: the real scheduler on virtual time. Measures nothing.
+
+Rows are fed as `cbatch run` feeds them: those of the window are there at once, and the engine is told that no more will
+come. What the scheduler of a run can't know, such as when the model ends a row, it doesn't know here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from cbatch.clock import VirtualClock
 from cbatch.config import ContextConfig, SchedulerConfig, padded
 from cbatch.engine import Engine
+from cbatch.engine.runner import StepPlan, StepResult
 from cbatch.feed import Arrivals
 from cbatch.metrics import Objectives, ReplayAccumulator
 from cbatch.replay import Replay
 from cbatch.sim.costs import StepCostModel
 from cbatch.sim.runner import SimulatedRunner
 from cbatch.sim.ubatches import Span, cut_pool, cut_streams
+from cbatch.tune.mix import END, as_run
 from cbatch.types import Request, RowRef
 
+_NOWHERE: Mapping[str, int] = MappingProxyType({})
 SLOTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 """That are worth a look."""
 
@@ -40,6 +49,23 @@ class Predicted:
         return self.seconds * 1e9 / max(1, self.steps)
 
 
+class _EndingRunner(SimulatedRunner):
+    """Ends some rows before their max_tokens."""
+
+    def __init__(self, *args: Any, ends: Mapping[str, int], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._ends = ends
+
+    def run(self, plan: StepPlan) -> StepResult:
+        result = super().run(plan)
+        if self._ends:
+            result.sampled = [
+                each._replace(token=END) if self._ends.get(each.seq.request.id) == each.seq.num_output + 1 else each
+                for each in result.sampled
+            ]
+        return result
+
+
 @dataclass(frozen=True, slots=True)
 class Simulation:
     """Jobs on contexts of one setting. `context` and `scheduler` are those of the run, but for slots and cells."""
@@ -50,22 +76,36 @@ class Simulation:
     bytes_per_token: float = 0.0
     parking: int = 0
 
-    def runner(self, slots: int, cells: int, clock: VirtualClock) -> SimulatedRunner:
+    def runner(self, slots: int, cells: int, clock: VirtualClock, ends: Mapping[str, int] = _NOWHERE) -> _EndingRunner:
+        """`ends`: by request id, after how many tokens a row gives `END`."""
         context = replace(self.context, max_num_seqs=slots, cells_per_seq=padded(cells))
-        return SimulatedRunner(
-            self.costs, context, clock=clock, bytes_per_token=self.bytes_per_token, parking=self.parking
+        return _EndingRunner(
+            self.costs, context, clock=clock, bytes_per_token=self.bytes_per_token, parking=self.parking, ends=ends
         )
 
     def with_slots(self, slots: int, batched_tokens: int | None = None) -> SchedulerConfig:
         tokens = self.scheduler.max_num_batched_tokens if batched_tokens is None else batched_tokens
         return replace(self.scheduler, max_num_seqs=slots, max_num_batched_tokens=max(slots, tokens))
 
-    def run(self, requests: Sequence[Request], slots: int, batched_tokens: int | None = None) -> Predicted:
-        """All there from the beginning, as rows of a job are; each goes on to its max_tokens."""
+    def run(
+        self,
+        requests: Sequence[Request],
+        slots: int,
+        batched_tokens: int | None = None,
+        limits: Mapping[str, int] = _NOWHERE,
+    ) -> Predicted:
+        """Each request goes on to its max_tokens.
+
+        `limits`: by request id, the max_tokens that the scheduler believes in instead.
+        """
         clock = VirtualClock()
-        engine = Engine(self.runner(slots, _cells(requests), clock), self.with_slots(slots, batched_tokens))
-        for request in requests:
+        seen = [as_run(request, limits) for request in requests]
+        ends = {request.id: request.sampling.max_tokens for request in requests if request.id in limits}
+        runner = self.runner(slots, _cells(seen), clock, ends)
+        engine = Engine(runner, self.with_slots(slots, batched_tokens), log_calls=False)
+        for request in seen:
             engine.add(request)
+        engine.end_arrivals()
         steps = tokens = 0
         while engine.has_work:
             engine.step()

@@ -68,8 +68,13 @@ def profile_key(config: ModelConfig) -> dict[str, Any]:
 
 def profile_path(key: Key, cache_dir: Path | None = None) -> Path:
     """`cache_dir`: None is the user's."""
+    return cache_path("profiles", key, cache_dir)
+
+
+def cache_path(folder: str, key: Key, cache_dir: Path | None = None) -> Path:
+    """Of what is known of such a machine and model."""
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
-    return (cache_dir or user_cache()) / "profiles" / f"{digest[:16]}.json"
+    return (cache_dir or user_cache()) / folder / f"{digest[:16]}.json"
 
 
 def save_profile(path: Path, record: Mapping[str, Any]) -> None:

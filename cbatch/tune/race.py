@@ -103,6 +103,12 @@ def winner(entrants: Sequence[Entrant], mix: Mix) -> Entrant:
     return best if gain > max(LEAST_GAIN, best.spread, _noise(reference, mix)) else reference
 
 
+def runner_up(entrants: Sequence[Entrant]) -> Entrant | None:
+    """The fastest one where it seems to be faster than the reference, by noise or not; None where none does."""
+    best = min((e for e in entrants[1:] if e.ratios and e.refused is None), key=_rank, default=None)
+    return best if best is not None and (best.ratio or 0.0) > 1 + LEAST_GAIN / 2 else None
+
+
 def _noise(reference: Entrant, mix: Mix) -> float:
     times = [mix.row_ns(speeds) for speeds in reference.speeds]
     return (max(times) - min(times)) / 2 / median(times) if times else 0.0

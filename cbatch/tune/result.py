@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any
 
 from cbatch.sim.measured import Deviation
@@ -41,16 +42,29 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmed:
-    """The choice and cbatch's own rules on the real engine, in turns."""
+class Confirmation:
+    """A choice and what it would replace, on the real engine in turns."""
 
+    setting: Setting
+    slots: int
+    usual_setting: Setting
+    usual_slots: int
     ratios: tuple[float, ...]
-    """How many times as fast the choice was, in each pair."""
+    """How many times as fast the choice was, in each pair of runs."""
     rows: int
-    seconds: float
-    """Of the choice, the median."""
-    predicted_s: float
-    """By the cost model, for the same rows."""
+    """That each run answered."""
+    least: float = 1.0
+    """Ratio above which it is taken."""
+
+    @property
+    def ratio(self) -> float:
+        """The median."""
+        return median(self.ratios)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the choice was faster."""
+        return self.ratio > self.least
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +82,15 @@ class Tuning:
     error: Deviation
     """Of the cost model, on steps that it wasn't fitted to."""
     gain: float | None
-    """The choice over llama.cpp's defaults with 32 slots, in output tokens per second of the job; 2 is twice."""
+    """Of output tokens/s over llama.cpp's defaults with `usual_slots`: 2 is twice. None where latencies count."""
+    usual_slots: int
+    """Of cbatch's own rules."""
+    few_rows: bool
+    """Whether each row of the job has a slot, and fewer than usual are enough: it says nothing of longer jobs."""
     is_default: bool
     """Whether the choice is what cbatch does anyway."""
-    confirmed: Confirmed | None
-    """None where the choice is cbatch's own rules, or isn't made for throughput."""
+    confirmations: tuple[Confirmation, ...]
+    """What was run in turns before it was chosen, or wasn't: a setting, a number of slots."""
     seconds: float
     notes: tuple[str, ...]
 
@@ -90,6 +108,6 @@ class Tuning:
             "tried": [each.to_dict() for each in self.tried],
             "slots": [asdict(each) for each in self.slot_options],
             "model_error": self.error._asdict(),
-            "confirmed": None if self.confirmed is None else asdict(self.confirmed),
+            "confirmations": [{**asdict(each), "holds": each.holds} for each in self.confirmations],
             "seconds": self.seconds,
         }

@@ -78,7 +78,14 @@ def variants(setting: Setting) -> Iterator[Setting]:
 
 
 def describe(setting: Setting) -> str:
-    """Such as `bf16, flash attention on, split, ubatch 512`."""
+    """Such as `bf16, flash attention on, split KV, ubatch 512`."""
     threads = "" if setting.threads is None else f", {setting.threads} threads"
     flash = f"flash attention {setting.flash_attn}"
-    return f"{setting.kv_type}, {flash}, {setting.kv_mode}, ubatch {setting.ubatch}{threads}"
+    return f"{setting.kv_type}, {flash}, {setting.kv_mode} KV, ubatch {setting.ubatch}{threads}"
+
+
+def short_name(setting: Setting) -> str:
+    """The same as `bf16 fa split 512`."""
+    flash = {"on": "fa", "off": "no fa", "auto": "fa auto"}[setting.flash_attn]
+    threads = "" if setting.threads is None else f" {setting.threads} threads"
+    return f"{setting.kv_type} {flash} {setting.kv_mode} {setting.ubatch}{threads}"

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cbatch.tune.choice import SlotOption, best_for_goodput, best_for_throughput
-from cbatch.tune.goal import Goal
+from cbatch.tune.goal import Goal, spread
 from cbatch.tune.predict import SLOTS, Simulation, chunk_within
 from cbatch.types import Request
+
+_ARRIVALS = 300
+"""Requests that are replayed to see how many meet objectives."""
 
 
 def slot_options(
@@ -28,7 +31,7 @@ def slot_options(
         played = simulation.run(requests, slots, budget)
         met = None
         if goal.rate is not None:
-            met = simulation.attainment(requests, goal.rate, goal.objectives, slots, budget)
+            met = simulation.attainment(spread(requests, _ARRIVALS), goal.rate, goal.objectives, slots, budget)
         yield SlotOption(slots, played.tokens_per_s, played.step_ns, budget, met)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from cbatch.sim.costs import StepCostModel
@@ -10,12 +11,16 @@ from cbatch.sim.fit import fit, held_out
 from cbatch.sim.measured import Deviation, MeasuredStep
 from cbatch.tune.bench import Bench, settled
 from cbatch.tune.loads import Decodes, Load, Prompts, cells_of, slots_of
-from cbatch.tune.mix import Mix
+from cbatch.tune.mix import Mix, Speeds
 
+OpenBench = Callable[[int, int], AbstractContextManager[Bench]]
+"""Given slots and cells."""
 RUNNING = (1, 2, 4, 8, 16, 32, 64)
 """Sequences that decode at once."""
 _CHUNKS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 _MOST_STEPS = 6
+_LEAST_STEP = 0.1
+"""Of a step with many sequences, what one with a single sequence takes."""
 _DEEP = 16
 """Sequences of the context in which long ones are measured."""
 
@@ -70,21 +75,32 @@ def _prompts(mix: Mix, slots: int, ubatch: int, tokens: int) -> Iterator[Prompts
     yield mix.prompts_of(tokens // 4, slots)
 
 
+def expected_s(stands: Iterable[Stand], speeds: Speeds) -> float:
+    """What it takes to run all of them once, about, where another setting or load had such speeds."""
+    return sum(_expected_ns(load, speeds) for stand in stands for load in stand.loads) / 1e9
+
+
+def _expected_ns(load: Load, speeds: Speeds) -> float:
+    if isinstance(load, Prompts):
+        return sum(load.lengths) * speeds.prompt_ns
+    share = max(_LEAST_STEP, load.running / speeds.running)
+    return load.context * speeds.prompt_ns + (load.steps + 1) * share * speeds.step_ns
+
+
 def survey(
-    stands: list[Stand], open_bench: Callable[[int, int], Bench], *, repetitions: int, time_left: Callable[[], bool]
+    stands: list[Stand], open_bench: OpenBench, rounds: Iterable[object], earlier: Sequence[MeasuredStep] = ()
 ) -> Costs:
-    """Run all of it, as often as there is time for, once at least; `open_bench` is given slots and cells."""
-    found: list[list[MeasuredStep]] = []
-    while not found or (len(found) < repetitions and time_left()):
-        found.append([step for stand in stands for step in _run(stand, open_bench)])
+    """Run all of it in each of the rounds, of which there is one at least.
+
+    `earlier`: steps of the same setting that were measured before. Of a machine whose speed drifts, they tell more of
+    its usual one.
+    """
+    found = [[step for stand in stands for step in _run(stand, open_bench)] for _ in rounds]
     steps = settled(found)
-    return Costs(fit(steps * len(found)), held_out(steps))
+    return Costs(fit([*steps * len(found), *earlier]), held_out(steps))
 
 
-def _run(stand: Stand, open_bench: Callable[[int, int], Bench]) -> Iterator[MeasuredStep]:
-    bench = open_bench(stand.slots, stand.cells)
-    try:
+def _run(stand: Stand, open_bench: OpenBench) -> Iterator[MeasuredStep]:
+    with open_bench(stand.slots, stand.cells) as bench:
         for load in stand.loads:
             yield from bench.run(load)
-    finally:
-        bench.close()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 
+from cbatch.sim.measured import MeasuredStep
 from cbatch.tune.mix import Mix, Speeds, speeds_of
 from cbatch.tune.setting import Setting
 from cbatch.tune.workbench import Workbench
@@ -26,10 +26,13 @@ class Trials:
         self._share_ns = seconds * 1e9 / 2
         self._say = say
         self.tokens, self.steps = _FIRST_TOKENS, _FIRST_STEPS
+        self.seen: dict[Setting, list[MeasuredStep]] = {}
+        """All steps of a setting, but those of the first trial."""
 
     def calibrate(self, setting: Setting) -> None:
         """See how much can be computed in a trial; this pays the costs of a first time too."""
         speeds = self.trial(setting)
+        self.seen.clear()
         self.tokens = max(_FIRST_TOKENS, min(_MOST_TOKENS, int(self._share_ns / speeds.prompt_ns)))
         self.steps = max(_FIRST_STEPS, min(_MOST_STEPS, int(self._share_ns / speeds.step_ns)))
 
@@ -46,7 +49,9 @@ class Trials:
         """Raises as `Context` where none of that kind can be made."""
         prompts = self._mix.prompts_of(self.tokens, self._slots)
         decodes = self.mix.decodes(self._slots, self.steps)
-        with closing(self._workbench.bench(setting, self._slots, max(prompts.cells, decodes.cells))) as bench:
-            speeds = speeds_of(bench.run(prompts), bench.run(decodes), self._slots)
+        with self._workbench.bench(setting, self._slots, max(prompts.cells, decodes.cells)) as bench:
+            steps = bench.run(prompts), bench.run(decodes)
+        self.seen.setdefault(setting, []).extend([*steps[0], *steps[1]])
+        speeds = speeds_of(*steps, self._slots)
         self._say(setting, speeds)
         return speeds

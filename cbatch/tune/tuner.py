@@ -1,213 +1,236 @@
-"""Tuning from start to end: a contest of settings, a survey of the best, slots by its cost model, a confirmation."""
+"""Tuning from start to end: a contest of settings, a survey of the best, slots by its cost model.
+
+What the contest finds, and then the number of slots, is only taken if it is faster on whole rows too, in turns with
+what it would replace. The survey comes between the two, so that it is made once, of the setting that is kept.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
-from statistics import median
 
 from cbatch.config import SchedulerConfig, padded
 from cbatch.errors import UsageError
 from cbatch.llama.memory import kv_bytes_per_cell
 from cbatch.llama.resolve import resolve_context
+from cbatch.tune.budget import Budget
 from cbatch.tune.choice import SlotOption
-from cbatch.tune.confirm import Way, confirm, run_rows
-from cbatch.tune.contest import contest
-from cbatch.tune.divergence import TEXT, Choices, choices, divergence
+from cbatch.tune.company import Company
+from cbatch.tune.confirm import PAIRS, Way, confirm, rows_in_turns
+from cbatch.tune.contest import Contest, contest
+from cbatch.tune.divergence import with_divergence
 from cbatch.tune.goal import Goal
-from cbatch.tune.mix import Mix, Speeds, shortened
+from cbatch.tune.mix import Mix, Speeds
 from cbatch.tune.predict import Simulation
 from cbatch.tune.race import LEAST_GAIN
-from cbatch.tune.result import Confirmed, Tried, Tuning
-from cbatch.tune.setting import SLOTS, Setting, built_in, describe, kernels, of_llama_cpp, variants
+from cbatch.tune.result import Confirmation, Tried, Tuning
+from cbatch.tune.setting import SLOTS, Setting, built_in, kernels, of_llama_cpp, short_name, variants
 from cbatch.tune.slots import choose, slot_options
-from cbatch.tune.survey import RUNNING, Costs, stands, survey
+from cbatch.tune.survey import RUNNING, Costs, Stand, expected_s, stands, survey
 from cbatch.tune.trials import Trials
 from cbatch.tune.workbench import Workbench
 from cbatch.types import Request
 
-_KERNELS_UNTIL, _VARIANTS_UNTIL, _SURVEY_UNTIL, _CONFIRM_UNTIL = 0.3, 0.45, 0.55, 0.8
+_KERNELS_UNTIL, _VARIANTS_UNTIL, _SETTING_UNTIL, _SURVEY_UNTIL, _SLOTS_UNTIL = 0.25, 0.42, 0.65, 0.85, 0.97
 """Shares of the budget after which nothing more of its kind is begun."""
 _TRIAL = 0.015
 """Of the budget, about what one trial may take."""
+_SURVEY = 0.25
+"""Of the budget, what there is for the survey in any case."""
 _REPETITIONS = 3
-_MOST_ROWS = 128
-"""Of a run to confirm the choice."""
-_PAIR = 2.5
-"""Times what the choice takes: both runs, of which the other one may be slower."""
-_LEAST_SHARE = 0.1
-"""Of a row: shorter ones would tell nothing of the job."""
-_DIVERGENCE_TEXTS = 8
+_FAR_FASTER = 1.2
+"""In trials: then a setting is taken without having seen it on whole rows."""
+_COMPANY = 0.2
+"""CPUs: what is measured beside more of other work is told to be doubtful."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sized:
-    """A setting with its costs, and the slots that were chosen for it."""
+    """A setting with its costs, and what they predict of numbers of slots."""
 
     setting: Setting
     costs: Costs
-    simulation: Simulation
     options: tuple[SlotOption, ...]
-    option: SlotOption
 
 
 class Tuner:
     """One tuning. `scheduler` is that of a run, before anything was tuned."""
 
     def __init__(
-        self,
-        workbench: Workbench,
-        goal: Goal,
-        scheduler: SchedulerConfig,
-        *,
-        budget_s: float,
-        say: Callable[[str], None],
+        self, workbench: Workbench, goal: Goal, scheduler: SchedulerConfig, budget: Budget, say: Callable[[str], None]
     ) -> None:
         self._workbench = workbench
         self._goal = goal
         self._scheduler = scheduler
-        self._budget_ns = budget_s * 1e9
+        self._budget = budget
         self._say = say
-        self._begun = workbench.clock.now_ns()
         self._requests = goal.sample()
-        self._cells = max(request.cells_needed for request in self._requests)
         self._mix = Mix.of(goal.requests, goal.shared_tokens)
-        model = workbench.model
-        self.default, self.llama_cpp = built_in(model), of_llama_cpp(model)
+        self.default, self.llama_cpp = built_in(workbench.model), of_llama_cpp(workbench.model)
         self._usual = min(SLOTS, self._most_slots(self.default))
-        self._trials = Trials(workbench, self._mix, self._usual, _TRIAL * budget_s, self._say_speeds)
+        self._trials = Trials(workbench, self._mix, self._usual, _TRIAL * budget.seconds, self._say_speeds)
+        self._speeds: dict[Setting, Speeds] = {}
+        self._begins_by = 1.0
+        """Of the moments up to the survey, less where that takes so long that it has to begin earlier."""
+        self._confirmations: list[Confirmation] = []
         self._notes: list[str] = []
+        self._company = Company()
 
     def tune(self) -> tuple[Tuning, Costs]:
         """Raises `EngineError` or `UsageError` where cbatch's own rules don't work here."""
-        self._trials.calibrate(self.default)
+        lengths = f"{self._mix.prompt:,.0f} + {self._mix.outputs:,.0f} tokens"
+        self._say(f"tuning for rows of about {lengths}, in up to {self._budget.seconds:g} s")
+        self._calibrate()
         found = contest(
             kernels(self.default, self.llama_cpp, allow_kv_quant=self._goal.allow_kv_quant),
             variants,
             self._trials.trial,
             self._mix,
-            time_for_kernels=self._before(_KERNELS_UNTIL),
-            time_for_variants=self._before(_VARIANTS_UNTIL),
+            time_for_kernels=self._budget.until(_KERNELS_UNTIL * self._begins_by),
+            time_for_variants=self._budget.until(_VARIANTS_UNTIL * self._begins_by),
             refine=self._trials.for_ubatches,
         )
-        tried = self._with_divergence(found.tried)
-        sized = self._size(found.best)
-        sized, confirmed = self._confirmed(sized)
-        return self._tuning(tried, sized, confirmed), sized.costs
+        tried = with_divergence(found.tried, self.default, self._goal, self._workbench)
+        sized = self._size(self._confirmed_setting(found))
+        option = self._confirmed_slots(sized)
+        return self._tuning(tried, sized, option), sized.costs
 
-    def _before(self, share: float) -> Callable[[], bool]:
-        return lambda: self._elapsed_ns < share * self._budget_ns
-
-    @property
-    def _elapsed_ns(self) -> int:
-        return self._workbench.clock.now_ns() - self._begun
+    def _calibrate(self) -> None:
+        self._trials.calibrate(self.default)
+        seconds = self._budget.seconds
+        left = seconds - expected_s(self._stands(self.default), self._speeds[self.default])
+        self._begins_by = max(0.0, min(1.0, left / seconds / (1 - _SURVEY)))
+        if self._begins_by < 1:
+            self._say(f"steps are slow here: measuring what they cost leaves {max(0.0, left):.0f} s to try settings")
 
     def _say_speeds(self, setting: Setting, speeds: Speeds) -> None:
+        self._speeds[setting] = speeds
         rates = f"prefill {speeds.prefill_tokens_per_s:,.0f}, decode {speeds.decode_tokens_per_s:,.0f} tok/s"
-        self._say(f"{describe(setting)}: {rates}")
+        self._say(f"{short_name(setting)}: {rates}")
 
     def _most_slots(self, setting: Setting) -> int:
         rows = len(self._goal.requests) if self._goal.all_rows else RUNNING[-1]
-        return self._workbench.most_slots(setting, min(rows, RUNNING[-1]), self._cells)
+        return self._workbench.most_slots(setting, min(rows, RUNNING[-1]), self._goal.cells)
+
+    def _confirmed_setting(self, found: Contest) -> Setting:
+        """The contest's best one, unless cbatch's own rules are as fast when both run in turns."""
+        sure = found.best != self.default
+        best = found.best if sure else found.runner_up
+        if best is None:
+            return self.default
+        slots = min(self._usual, self._most_slots(best))
+        self._say(f"{short_name(best)}: in turns with cbatch's own rules")
+        ways = self._way(self.default, self._usual), self._way(best, slots)
+        least = 1.0 if sure else 1 + LEAST_GAIN / 2
+        confirmed = self._in_turns(*ways, _SETTING_UNTIL * self._begins_by, least)
+        if confirmed is None:
+            gain = next(each.over_default or 1.0 for each in found.tried if each.setting == best)
+            confirmed = gain > _FAR_FASTER
+            self._notes.append(
+                f"{short_name(best)} was {gain:.2f} times as fast in short trials, without time to see on whole rows "
+                f"(a larger --budget gives some): {'' if confirmed else 'not '}taken"
+            )
+        return best if confirmed else self.default
+
+    def _confirmed_slots(self, sized: _Sized) -> SlotOption:
+        """The number that the cost model finds best, unless the usual one is as fast when both run in turns."""
+        chosen = choose(sized.options, self._goal, self._usual)
+        usual = next((option for option in sized.options if option.slots == self._usual), chosen)
+        if chosen == usual or not self._goal.for_throughput:
+            return chosen
+        self._say(f"{chosen.slots} slots: in turns with {usual.slots}")
+        ways = self._way(sized.setting, usual.slots), self._way(sized.setting, chosen.slots)
+        confirmed = self._in_turns(*ways, _SLOTS_UNTIL)
+        if confirmed is None:
+            self._notes.append(
+                f"{chosen.slots} slots may be faster, by the cost model: there was no time to see on whole rows, "
+                "which a larger --budget gives"
+            )
+        return chosen if confirmed else usual
+
+    def _way(self, setting: Setting, slots: int) -> Way:
+        tokens = max(slots, self._scheduler.max_num_batched_tokens)
+        return Way(setting, slots, replace(self._scheduler, max_num_seqs=slots, max_num_batched_tokens=tokens))
+
+    def _in_turns(self, usual: Way, chosen: Way, share: float, least: float = 1.0) -> bool | None:
+        """Whether the second is that much faster on whole rows; None where there is no time for any."""
+        pair_s = sum(self._mix.row_ns(self._speeds[way.setting]) for way in (usual, chosen)) / 1e9
+        rows = rows_in_turns(self._requests, usual, chosen, pair_s, self._budget.left_s(share))
+        if not rows:
+            return None
+        found = confirm(
+            usual,
+            chosen,
+            rows,
+            self._run,
+            self._budget.rounds(share, PAIRS),
+            least,
+        )
+        self._confirmations.append(found)
+        return found.holds
+
+    def _run(self, way: Way, rows: Sequence[Request]) -> float:
+        cells = max(row.cells_needed for row in rows)
+        with self._workbench.bench(way.setting, way.slots, cells, way.scheduler) as bench:
+            steps = bench.run_rows(rows)
+        self._trials.seen[way.setting] += steps
+        return sum(step.total_ns for step in steps)
 
     def _size(self, setting: Setting) -> _Sized:
-        """Survey a setting and choose its slots."""
-        self._say(f"{describe(setting)}: measuring what steps cost")
+        """Survey a setting, and look at numbers of slots with its costs."""
+        self._say(f"{short_name(setting)}: measuring what steps cost")
         most = self._most_slots(setting)
-        trials = self._trials
-        wanted = stands(trials.mix, most, setting.ubatch, tokens=4 * trials.tokens, steps=trials.steps)
         costs = survey(
-            wanted,
+            self._stands(setting),
             lambda slots, cells: self._workbench.bench(setting, slots, cells),
-            repetitions=_REPETITIONS,
-            time_left=self._before(_SURVEY_UNTIL),
+            self._budget.rounds(_SURVEY_UNTIL, _REPETITIONS),
+            self._trials.seen.get(setting, ()),
         )
-        context = setting.context(most, padded(self._cells), self._workbench.like)
-        model = self._workbench.model
+        context = setting.context(most, padded(self._goal.cells), self._workbench.like)
         simulation = Simulation(
             costs.model,
             context,
             self._scheduler,
-            bytes_per_token=kv_bytes_per_cell(model, context),
-            parking=resolve_context(model, context).parking,
+            bytes_per_token=kv_bytes_per_cell(self._workbench.model, context),
+            parking=resolve_context(self._workbench.model, context).parking,
         )
         options = tuple(slot_options(simulation, self._goal, self._requests, most, self._mix.context))
         if not options:
             stall_ms = (self._goal.most_stall_ns or 0) / 1e6
             raise UsageError(f"a step with a single token takes longer than --max-stall {stall_ms:g} ms: raise it")
-        return _Sized(setting, costs, simulation, options, choose(options, self._goal, self._usual))
+        return _Sized(setting, costs, options)
 
-    def _confirmed(self, sized: _Sized) -> tuple[_Sized, Confirmed | None]:
-        """The choice, unless cbatch's own rules are as fast when both run in turns."""
-        usual = sized.setting == self.default and sized.option.slots == self._usual
-        if usual or not self._goal.for_throughput:
-            return sized, None
-        confirmed = self._confirm(sized)
-        if median(confirmed.ratios) > 1 + LEAST_GAIN:
-            return sized, confirmed
-        self._notes.append("in turns, the choice wasn't faster than cbatch's own rules by more than noise: kept those")
-        again = sized if sized.setting == self.default else self._size(self.default)
-        kept = next(option for option in again.options if option.slots == self._usual)
-        return replace(again, option=kept), None
+    def _stands(self, setting: Setting) -> list[Stand]:
+        trials = self._trials
+        most = self._most_slots(setting)
+        return stands(trials.mix, most, setting.ubatch, tokens=4 * trials.tokens, steps=trials.steps)
 
-    def _confirm(self, sized: _Sized) -> Confirmed:
-        slots = sized.option.slots
-        self._say(f"{describe(sized.setting)}, {slots} slots: in turns with cbatch's own rules")
-        rows = self._requests[: min(_MOST_ROWS, math.lcm(slots, self._usual))]  # full slots to the end with either
-        rows = self._short(rows, sized)
-        ours = Way(sized.setting, slots, sized.simulation.with_slots(slots))
-        theirs = Way(self.default, self._usual, replace(self._scheduler, max_num_seqs=self._usual))
-        return confirm(
-            theirs,
-            ours,
-            rows,
-            lambda way, requests: run_rows(self._workbench, way, requests),
-            predicted_s=sized.simulation.run(rows, slots).seconds,
-            time_left=self._before(_CONFIRM_UNTIL),
-        )
-
-    def _short(self, rows: list[Request], sized: _Sized) -> list[Request]:
-        """The rows, shortened alike so that a pair of runs fits into what is left of the budget."""
-        left_s = (self._budget_ns - self._elapsed_ns) / 1e9
-        share = left_s / (_PAIR * sized.simulation.run(rows, sized.option.slots).seconds)
-        return rows if share >= 1 else [shortened(row, max(_LEAST_SHARE, share)) for row in rows]
-
-    def _with_divergence(self, tried: Sequence[Tried]) -> list[Tried]:
-        if not any(each.setting.quantised and each.speeds is not None for each in tried):
-            return list(tried)
-        usual = self._choices(self.default)
-        return [
-            replace(each, divergence=divergence(usual, self._choices(each.setting)))
-            if each.setting.quantised and each.speeds is not None
-            else each
-            for each in tried
-        ]
-
-    def _choices(self, setting: Setting) -> Choices:
-        texts = [request.prompt for request in self._requests[:_DIVERGENCE_TEXTS]]
-        if self._goal.made_up:
-            texts = [self._workbench.tokenizer.tokenize(TEXT, parse_special=False)]
-        slots = min(len(texts), self._usual)
-        with closing(self._workbench.runner(setting, slots, max(text.size for text in texts) + 1)) as runner:
-            return choices(runner, texts)
-
-    def _tuning(self, tried: Sequence[Tried], sized: _Sized, confirmed: Confirmed | None) -> Tuning:
-        usual = next((option for option in sized.options if option.slots == self._usual), sized.option)
-        over = next((each.over_llama_cpp for each in tried if each.setting == sized.setting), None)
-        by_slots = sized.option.tokens_per_s / usual.tokens_per_s if usual.tokens_per_s > 0 else 1.0
+    def _tuning(self, tried: Sequence[Tried], sized: _Sized, option: SlotOption) -> Tuning:
+        if (busy := self._company.cpus) > _COMPANY:
+            self._notes.append(f"other programs kept {busy:.1f} CPUs busy meanwhile: tune again when they have ended")
+        usual = next((each for each in sized.options if each.slots == self._usual), option)
+        over = self._over_llama_cpp(tried, sized.setting)
+        by_slots = option.tokens_per_s / usual.tokens_per_s if usual.tokens_per_s > 0 else 1.0
         return Tuning(
             tried=tuple(tried),
             default=self.default,
             llama_cpp=self.llama_cpp,
             setting=sized.setting,
-            slots=sized.option,
+            slots=option,
             slot_options=sized.options,
             error=sized.costs.error,
-            gain=None if over is None else over * by_slots,
-            is_default=sized.setting == self.default and sized.option.slots == self._usual,
-            confirmed=confirmed,
-            seconds=self._elapsed_ns / 1e9,
+            gain=None if over is None or self._goal.rate is not None else over * by_slots,
+            usual_slots=self._usual,
+            few_rows=self._goal.all_rows and option.slots == len(self._goal.requests) < SLOTS,
+            is_default=sized.setting == self.default and option.slots == self._usual,
+            confirmations=tuple(self._confirmations),
+            seconds=self._budget.elapsed_s,
             notes=tuple(self._notes),
         )
+
+    def _over_llama_cpp(self, tried: Sequence[Tried], setting: Setting) -> float | None:
+        """How many times as fast a setting is: as seen on whole rows, else in trials."""
+        for each in self._confirmations:
+            if (each.setting, each.usual_setting) == (self.llama_cpp, setting):
+                return 1 / each.ratio
+        return next((each.over_llama_cpp for each in tried if each.setting == setting), None)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,17 +17,20 @@ from cbatch.sim.measured import MeasuredCall, MeasuredStep
 from cbatch.sim.ubatches import Ubatch
 from cbatch.tune.bench import Bench, settled
 from cbatch.tune.loads import Decodes, Prompts
-from cbatch.tune.mix import Mix, speeds_of
+from cbatch.tune.mix import Mix, made_up, speeds_of
+from cbatch.tune.setting import Setting
 from cbatch.tune.survey import stands, survey
+from cbatch.tune.workbench import Workbench
 
 
-def config(**given: object) -> ContextConfig:
-    return ContextConfig(**{"max_num_seqs": 8, "cells_per_seq": 256, "threads": 1, **given})  # type: ignore[arg-type]
+def opened(model: Model, slots: int, cells: int, **setting: Any) -> AbstractContextManager[Bench]:
+    workbench = Workbench(model, Tokenizer(model), ContextConfig(), lambda config: config, WallClock())
+    return workbench.bench(Setting("bf16", "on", threads=1, **setting), slots, cells)
 
 
 @pytest.fixture(scope="module", params=["split", "unified"])
 def bench(tiny: Model, request: pytest.FixtureRequest) -> Iterator[Bench]:
-    with closing(Bench(tiny, Tokenizer(tiny), config(kv_mode=request.param), WallClock())) as made:
+    with opened(tiny, 8, 256, kv_mode=request.param) as made:
         yield made
 
 
@@ -47,6 +52,13 @@ def test_decodes_are_all_at_once(bench: Bench) -> None:
     assert sum(step.restored_tokens for step in steps) == 0 or any(step.restore_ns for step in steps)
 
 
+def test_rows_may_have_any_ids(bench: Bench) -> None:
+    rows = [replace(row, id=f"{row.id}#{row.id}") for row in made_up([20, 5], [3, 4], 100)]
+    steps = bench.run_rows(rows)
+    assert sum(step.sampled for step in steps) == 7
+    assert sum(ubatch.tokens for step in steps for call in step.calls for ubatch in call.ubatches) == 25 + 5
+
+
 def test_speeds(bench: Bench) -> None:
     speeds = speeds_of(bench.run(Prompts((64,) * 4)), bench.run(Decodes(8, 30, 4)), 8)
     assert 0 < speeds.prompt_ns < 1e9
@@ -56,9 +68,8 @@ def test_speeds(bench: Bench) -> None:
 def test_a_survey_gives_a_cost_model(tiny: Model) -> None:
     found = survey(
         stands(Mix((20, 40, 60), 16.0, 48), 8, 512, tokens=1024),
-        lambda slots, cells: Bench(tiny, Tokenizer(tiny), config(max_num_seqs=slots, cells_per_seq=cells), WallClock()),
-        repetitions=2,
-        time_left=lambda: True,
+        lambda slots, cells: opened(tiny, slots, cells),
+        range(2),
     )
     assert found.model.knots[-1] >= 64
     assert found.model.weights_ns[-1] > found.model.weights_ns[0] >= 0

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from cbatch.config import SchedulerConfig
-from cbatch.tune.confirm import PAIRS, Way, confirm
+from cbatch.tune.confirm import PAIRS, Way, confirm, rows_in_turns
 from cbatch.tune.mix import made_up
 from cbatch.types import Request
 from tests.tune.machines import BF16, F16
 
-ROWS = made_up([10] * 3, [5] * 3, 100)
+ROWS = made_up([100] * 96, [50] * 96, 100)
 USUAL, CHOSEN = Way(BF16, 32, SchedulerConfig()), Way(F16, 16, SchedulerConfig())
 
 
@@ -26,12 +28,39 @@ class Stopwatch:
 
 def test_who_goes_first_alternates() -> None:
     watch = Stopwatch()
-    found = confirm(USUAL, CHOSEN, ROWS, watch.run, predicted_s=1.1, time_left=lambda: True)
-    assert found.ratios == (2.0,) * PAIRS
+    found = confirm(USUAL, CHOSEN, ROWS, watch.run, range(3))
+    assert found.ratios == (2.0,) * 3
     assert watch.order == [USUAL, CHOSEN, CHOSEN, USUAL, USUAL, CHOSEN]
-    assert (found.rows, found.seconds, found.predicted_s) == (3, 1.0, 1.1)
+    assert (found.setting, found.slots, found.usual_setting, found.usual_slots) == (F16, 16, BF16, 32)
+    assert found.holds
 
 
-def test_one_pair_is_run_in_any_case() -> None:
-    watch = Stopwatch()
-    assert len(confirm(USUAL, CHOSEN, ROWS, watch.run, predicted_s=1.0, time_left=lambda: False).ratios) == 1
+def test_what_is_slower_doesnt_hold() -> None:
+    assert not confirm(CHOSEN, USUAL, ROWS, Stopwatch().run, range(1)).holds
+
+
+def test_rows_fill_the_slots_of_both() -> None:
+    def count(usual: int, chosen: int) -> int:
+        ways = Way(BF16, usual, SchedulerConfig()), Way(F16, chosen, SchedulerConfig())
+        return len(rows_in_turns(made_up([9] * 1000, [5] * 1000, 50), *ways, 0.1, 1000.0))
+
+    assert [count(32, 32), count(32, 16), count(32, 24), count(32, 64), count(32, 63)] == [32, 32, 96, 64, 128]
+
+
+def test_whole_rows_where_there_is_time_for_all_pairs() -> None:
+    rows = rows_in_turns(ROWS, USUAL, CHOSEN, 0.1, 2 * PAIRS * 32 * 0.1)
+    assert all(any(row is each for each in ROWS) for row in rows)
+    assert rows == ROWS[::3]
+
+
+@pytest.mark.parametrize("left_s", [1.0, 2.0, 4.0, 6.0, 11.0])
+def test_rows_are_shortened_to_what_is_left(left_s: float) -> None:
+    rows = rows_in_turns(ROWS, USUAL, CHOSEN, 0.1, left_s)
+    share = sum(row.prompt.size + row.sampling.max_tokens for row in rows) / (32 * 150)
+    assert 0.14 < share < 1
+    assert share * 32 * 0.1 < left_s
+
+
+def test_without_time_for_a_pair_there_are_none() -> None:
+    assert rows_in_turns(ROWS, USUAL, CHOSEN, 0.1, 0.5) == []
+    assert rows_in_turns(ROWS, USUAL, CHOSEN, 0.1, -3.0) == []

@@ -33,7 +33,6 @@ def test_one_change_after_another_is_taken_while_it_helps() -> None:
         [BF16, F16], variants, machine.trial, MIX, time_for_kernels=always, time_for_variants=always, refine=nothing
     )
     assert found.best == both
-    assert found.over_first == pytest.approx(2.0)
     by_setting = {each.setting: each for each in found.tried}
     assert by_setting.keys() == {BF16, F16, large, both, replace(F16, kv_mode="unified")}
     assert by_setting[both].over_default == pytest.approx(2.0)
@@ -47,5 +46,13 @@ def test_variants_that_dont_help_end_it() -> None:
     found = contest(
         [BF16, F16], variants, machine.trial, MIX, time_for_kernels=always, time_for_variants=always, refine=nothing
     )
-    assert (found.best, found.over_first) == (BF16, 1.0)
+    assert (found.best, found.runner_up) == (BF16, None)
     assert len(found.tried) == 4
+
+
+def test_what_may_be_faster_is_told_of() -> None:
+    machine = Machine({BF16: 1.0, F16: 0.975, **dict.fromkeys(variants(BF16), 1.0)})
+    found = contest(
+        [BF16, F16], variants, machine.trial, MIX, time_for_kernels=always, time_for_variants=always, refine=nothing
+    )
+    assert (found.best, found.runner_up) == (BF16, F16)

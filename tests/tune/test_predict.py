@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cbatch.config import ContextConfig, SchedulerConfig
@@ -10,7 +12,8 @@ from cbatch.tune.goal import Goal
 from cbatch.tune.mix import Mix, made_up
 from cbatch.tune.predict import Simulation, chunk_within
 from cbatch.tune.slots import choose, slot_options
-from tests.sim.recording import COSTS
+from cbatch.types import Request
+from tests.sim.recording import COSTS, play
 
 SIMULATION = Simulation(COSTS, ContextConfig(), SchedulerConfig())
 ROWS = made_up([100] * 40, [20] * 40, 1000)
@@ -65,9 +68,32 @@ def test_under_objectives_fewer_slots_may_be_better() -> None:
     assert all(0 <= (option.attainment or 0) <= 1 for option in options)
 
 
-def test_rows_that_are_simulated_are_from_all_over() -> None:
-    rows = made_up(range(1, 3001), [10] * 3000, 100)
-    sample = Goal(rows).sample()
-    assert len(sample) == 1000
-    assert [int(r.prompt.size) for r in sample[:3]] == [1, 4, 7]
-    assert len(Goal(made_up([8] * 3000, [1000] * 3000, 100)).sample()) == 192
+def ragged() -> list[Request]:
+    """Long rows come last."""
+    return made_up([20] * 60, [8] * 58 + [160] * 2, 1000)
+
+
+def test_the_end_is_longest_first_as_in_a_run() -> None:
+    longest = replace(SIMULATION, scheduler=SchedulerConfig(drain="longest"))
+    assert longest.run(ragged(), 8).steps < 0.8 * SIMULATION.run(ragged(), 8).steps
+
+
+def test_it_takes_as_many_steps_as_a_run() -> None:
+    """The driver tells the engine when the feed is exhausted; here that is from the beginning."""
+    config, context = SchedulerConfig(8, drain="longest"), ContextConfig(8, 256)
+    recorded = play(ragged(), context=context, drain="longest")
+    assert Simulation(COSTS, context, config, 100.0, 4).run(ragged(), 8).steps == len(recorded.steps)
+
+
+def test_lengths_that_a_run_doesnt_know_dont_help_it() -> None:
+    longest = replace(SIMULATION, scheduler=SchedulerConfig(drain="longest"))
+    rows = ragged()
+    known, unknown = (longest.run(rows, 8, limits=limits) for limits in ({}, {row.id: 200 for row in rows}))
+    assert known.output_tokens == unknown.output_tokens == sum(row.sampling.max_tokens for row in rows)
+    assert unknown.steps > 1.2 * known.steps
+
+
+def test_limits_reserve_what_a_run_reserves() -> None:
+    rows = made_up([20] * 4, [8] * 4, 1000)
+    assert Goal(rows).cells == 27
+    assert Goal(rows, limits={rows[1].id: 100}).cells == 119

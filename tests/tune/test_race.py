@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cbatch.tune.race import race, winner
+from cbatch.tune.race import race, runner_up, winner
 from cbatch.tune.setting import Setting
 from tests.tune.machines import BF16, F16, MIX, Machine
 
@@ -56,3 +56,10 @@ def test_without_time_nothing_is_tried() -> None:
     entrants = race([BF16, F16], machine.trial, MIX, time_left=lambda: len(machine.tried) < 1)
     assert [entrant.ratio for entrant in entrants] == [1.0, None]
     assert winner(entrants, MIX).setting == BF16
+
+
+@pytest.mark.parametrize(("factor", "found"), [(0.9, F16), (0.98, F16), (0.995, None), (1.0, None), (1.3, None)])
+def test_what_seems_faster_is_runner_up(factor: float, found: Setting | None) -> None:
+    machine = Machine({BF16: 1.0, F16: factor, **dict.fromkeys(OTHERS, 1.2)})
+    second = runner_up(race([BF16, F16, *OTHERS], machine.trial, MIX, time_left=always))
+    assert (None if second is None else second.setting) == found
