@@ -14,7 +14,7 @@ from cbatch.cli.options import JobOptions
 from cbatch.config import ModelConfig
 from cbatch.tune.profile import Profile, find_profile
 
-_NO_PROFILE = "no profile: defaults; cbatch tune measures this machine"
+NO_PROFILE = "no profile: defaults; cbatch tune measures this machine"
 _KERNELS = ("kv", "kv_type", "flash_attn")
 """Chosen together: one that was given leaves the others as they are."""
 _SINGLE = ("max_num_seqs", "max_num_batched_tokens", "ubatch", "threads")
@@ -34,6 +34,8 @@ class Auto:
     """By the option's name; empty where cbatch's own rules hold."""
     profile: str | None = None
     """The file."""
+    open: bool = False
+    """Whether neither a profile nor the user has chosen kernels, so that a calibration may."""
 
     def to_dict(self) -> dict[str, Any]:
         """For run.json."""
@@ -57,7 +59,7 @@ def auto_options(
     elif not enabled:
         auto = Auto("defaults: --no-auto", {})
     elif (profile := find_profile(config)) is None:
-        auto = Auto(_NO_PROFILE, {})
+        auto = Auto(NO_PROFILE, {}, open=_takes_kernels(options, given))
     else:
         settings = settings_of(profile, options, given)
         auto = Auto(_line(profile, options, settings), settings, str(profile.path))
@@ -82,6 +84,8 @@ def settings_of(profile: Profile, options: JobOptions, given: Collection[str]) -
     }
     if options.on_overflow == "shift":  # not every type of K can be shifted, and which one is chosen for that
         found.pop("kv_type", None)
+    if options.arrivals_unknown and found.get("max_num_batched_tokens", 0) > options.max_num_batched_tokens:
+        del found["max_num_batched_tokens"]  # who runs would wait longer for the next token beside a prompt
     if found.get("kv") != "unified" and (options.kv_cells is not None or options.kv_overcommit):
         found.pop("kv", None)
     tokens = found.get("max_num_batched_tokens", options.max_num_batched_tokens)
@@ -101,8 +105,18 @@ def _is_open(name: str, given: Collection[str]) -> bool:
     return name not in given and not (name == "threads" and "cpu_mask" in given)
 
 
+def _takes_kernels(options: JobOptions, given: Collection[str]) -> bool:
+    """Whether nothing that was given decides which types of KV it may have."""
+    return all(_is_open(name, given) for name in _KERNELS) and options.on_overflow != "shift"
+
+
 def _line(profile: Profile, options: JobOptions, settings: Mapping[str, Any]) -> str:
     """`profile of 2026-11-30: f16, flash attention off, 48 slots`."""
+    return f"profile of {profile.date}: {in_words(settings) or f'the defaults, {options.max_num_seqs} slots'}"
+
+
+def in_words(settings: Mapping[str, Any]) -> str:
+    """`f16, flash attention off, 48 slots`; nothing for none."""
     named = {
         "kv_type": "{}",
         "flash_attn": "flash attention {}",
@@ -112,5 +126,4 @@ def _line(profile: Profile, options: JobOptions, settings: Mapping[str, Any]) ->
         "max_num_seqs": "{} slots",
         "max_num_batched_tokens": "{} tokens a step",
     }
-    parts = [text.format(settings[name]) for name, text in named.items() if name in settings]
-    return f"profile of {profile.date}: {', '.join(parts) or f'the defaults, {options.max_num_seqs} slots'}"
+    return ", ".join(text.format(settings[name]) for name, text in named.items() if name in settings)

@@ -10,12 +10,15 @@ from typer import Option
 
 from cbatch.cli import arguments as args
 from cbatch.cli import replay_arguments as own
+from cbatch.cli import run_arguments
+from cbatch.cli.given import given_options
 from cbatch.cli.options import OutputFormat, Summary
 
 _VARIANTS = "Variants"
 
 
 def compare(
+    context: typer.Context,
     inputs: Annotated[
         list[str] | None,
         typer.Argument(help="A trace, or JSONL files of prompts; none with --preset.", metavar="INPUT"),
@@ -101,6 +104,7 @@ def compare(
     stop: args.Stop = None,
     stop_token_id: args.StopTokenId = None,
     ignore_eos: args.IgnoreEos = False,
+    auto: run_arguments.Auto = True,
     max_num_seqs: args.MaxNumSeqs = 32,
     max_num_batched_tokens: args.MaxNumBatchedTokens = 2048,
     static_wait: args.StaticWait = 0.0,
@@ -131,10 +135,10 @@ def compare(
 
     Exit codes: 0 all requests fine, 3 some failed, 1 a replay failed, 2 a mistake in the call, 130 interrupted.
     """
-    given = {**locals(), "inputs": inputs or []}
+    given = {name: value for name, value in locals().items() if name != "context"}
     from cbatch.cli.compare_job import run_compare  # loads the native library: not for --help
     from cbatch.cli.compare_options import CompareOptions
     from cbatch.cli.preset_job import run_preset
 
-    options = CompareOptions(**given)
+    options = CompareOptions(**{**given, "inputs": inputs or []}, given=given_options(context))
     raise typer.Exit(run_compare(options) if preset is None else run_preset(options))

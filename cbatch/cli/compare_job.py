@@ -12,12 +12,15 @@ import numpy as np
 import typer
 
 from cbatch.cli import parts
-from cbatch.cli.compare_notes import machine_notes
+from cbatch.cli.auto import Auto, auto_options
+from cbatch.cli.calibrate import Calibrator
+from cbatch.cli.compare_notes import machine_notes, shared_notes
 from cbatch.cli.compare_options import CompareOptions
 from cbatch.cli.control import Control
 from cbatch.cli.ending import EXIT_INTERRUPTED, EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, shown
 from cbatch.cli.interrupts import Interrupts
 from cbatch.cli.options import Summary
+from cbatch.cli.replay_options import ReplayOptions
 from cbatch.cli.replay_source import PromptSource, Source, open_source
 from cbatch.cli.replay_stage import Stage
 from cbatch.cli.variants import Variant
@@ -55,7 +58,8 @@ def run_compare(options: CompareOptions) -> int:
     source = open_source(options, clock)
     model_config = parts.ready_model(options, options.directory())
     with Model(model_config) as model:
-        job = CompareJob(whole_prompts(options, source), source, clock, model)
+        calibrator = Calibrator(options, model, clock, plays=len(options.variants) * options.repeat)
+        job = CompareJob(whole_prompts(options, source), source, clock, model, calibrator)
         with Interrupts(job.control.stop, job.control.abort):
             return job.run()
 
@@ -70,7 +74,13 @@ class CompareJob:
     """Variants under comparison, and what each repetition gave."""
 
     def __init__(
-        self, options: CompareOptions, source: Source, clock: WallClock, model: Model, title: str = "cbatch compare"
+        self,
+        options: CompareOptions,
+        source: Source,
+        clock: WallClock,
+        model: Model,
+        calibrator: Calibrator,
+        title: str = "cbatch compare",
     ) -> None:
         self.runs: dict[str, list[RunData]] = {variant.name: [] for variant in options.variants}
         """By variant, the baseline first."""
@@ -79,10 +89,13 @@ class CompareJob:
         self._source = source
         self._clock = clock
         self._model = model
+        self._calibrator = calibrator
         self._title = title
         self._directory = options.directory()
         self._prompts = _Prompts()
         self._notes: dict[str, None] = {}
+        self._settled: dict[str, tuple[ReplayOptions, Auto]] = {}
+        """By variant: its options as they were played, and where they come from."""
 
     @property
     def repetitions(self) -> int:
@@ -116,9 +129,9 @@ class CompareJob:
             self._play(variant, turn + 1, f"{number} of {self._options.repeat * len(variants)}")
 
     def _play(self, variant: Variant, turn: int, progress: str) -> None:
-        options = variant.of(self._options)
+        options, auto = self._options_of(variant)
         collector = RunCollector(options.objectives)
-        with closing(Stage(options, self._source, self._clock, self._model)) as stage:
+        with closing(Stage(options, self._source, self._clock, self._model, auto, self._calibrator)) as stage:
             self.control.steer(stage.control.stop, stage.control.abort)
             if self.control.stop_wanted:
                 raise Interrupted("stopped between two replays")
@@ -126,6 +139,7 @@ class CompareJob:
             directory = self._directory / variant.name / str(turn)
             rate = options.prompt_rate if isinstance(self._source, PromptSource) else options.request_rate
             played = stage.play(directory, rate, title, observers=[collector, self._prompts])
+            self._settled[variant.name] = stage.options, stage.auto
         if played.outcome.ending not in (Ending.COMPLETE, Ending.TIME_UP):
             raise Interrupted("stopped in the middle of a replay")
         data = collector.data()
@@ -134,13 +148,22 @@ class CompareJob:
             self._notes[f"{variant.name} was saturated: its latencies say how long the run was"] = None
         self._notes.update(dict.fromkeys(f"{variant.name}: {note}" for note in played.notes))
 
+    def _options_of(self, variant: Variant) -> tuple[ReplayOptions, Auto]:
+        """With a profile's settings for what neither the call nor the variant says, so that all have the same kernels.
+
+        But for a step's budget, which is what decides whether prompts are chunked.
+        """
+        given = {*self._options.given, *variant.changes, "max_num_batched_tokens"}
+        return auto_options(variant.of(self._options), self._model.config, given, enabled=self._options.auto)
+
     def compared(self, notes: Sequence[str] = ()) -> Compared:
         """The complete repetitions, one at least, saved in `compare.json`."""
         self.runs = {name: runs[: self.repetitions] for name, runs in self.runs.items()}
         baseline = self._options.variants[0].name
         comparison = compare(self.runs, baseline, seed=self._options.seed)
         audits, again = self._audits(baseline)
-        told = [*self._notes, *machine_notes(comparison, self.runs), *notes]
+        settings = shared_notes({name: [auto.line] for name, (_, auto) in self._settled.items()})
+        told = [*settings, *self._notes, *machine_notes(comparison, self.runs), *notes]
         written = write_comparison(self._directory, comparison, audits, again, told)
         return Compared(comparison, audits, again, told, written)
 
@@ -173,7 +196,8 @@ class CompareJob:
         """Of the first repetition's outputs; how close a decision was is asked of the model again."""
         base = self.runs[baseline][0].outputs
         longest = max((self._prompts.tokens[id_].size + tokens.size for id_, tokens in base.items()), default=1)
-        config = parts.place_threads(self._options, self._options.context_config())
+        options, _ = self._settled[baseline]
+        config = parts.place_threads(options, options.context_config())
         with Scorer(self._model, config, padded(longest)) as scorer:
             gap = _gaps(scorer, self._prompts.tokens, base)
             others = [variant.name for variant in self._options.variants[1:]]

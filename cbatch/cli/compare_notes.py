@@ -23,6 +23,13 @@ def machine_notes(comparison: Comparison, runs: Runs) -> Iterator[str]:
     yield from _batch_worth(costs)
 
 
+def shared_notes(notes: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Each once, after the names that it is of, or alone where it is of all."""
+    for note in dict.fromkeys(note for told in notes.values() for note in told):
+        names = [name for name, told in notes.items() if note in told]
+        yield note if len(names) == len(notes) else f"{', '.join(names)}: {note}"
+
+
 def _leaders(comparison: Comparison) -> Iterator[str]:
     """Whoever has the best median; not whether that's more than chance, which the intervals say."""
     best = []

@@ -77,6 +77,10 @@ class CompareOptions(ReplayOptions):
         """An offline job unless a rate is given."""
         return math.inf if self.request_rate is None else self.request_rate
 
+    @property
+    def reads_again(self) -> bool:
+        return True
+
     def directory(self) -> Path:
         if self.output is not None:
             return self.output

@@ -16,6 +16,7 @@ import numpy as np
 import typer
 
 from cbatch.cli import parts
+from cbatch.cli.auto import auto_options
 from cbatch.cli.control import Control
 from cbatch.cli.ending import EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, shown
 from cbatch.cli.first_rows import FittedRows, prompt_views, rows_in_all
@@ -61,10 +62,11 @@ def dry_run(options: RunOptions, *, num_shown: int = SHOWN_ROWS, seconds: float 
     config, warning = parts.check_model(options)
     if warning is not None:
         typer.echo(f"cbatch: {warning}", err=True)
+    options, auto = auto_options(options, config, options.given, enabled=options.auto)
     if options.memory_check:
         check_memory(config.path, config, options.context_config())
     with Model(config) as model:
-        job = DryRun(options, clock, model)
+        job = DryRun(options, clock, model, [auto.line])
         with Interrupts(job.control.abort, job.control.abort):
             preview = job.preview(rows, num_shown, seconds)
     if options.summary is Summary.json:
@@ -81,8 +83,9 @@ def _read(options: RunOptions, clock: Clock) -> RowStream:
 class DryRun:
     """A look at one job."""
 
-    def __init__(self, options: RunOptions, clock: WallClock, model: Model) -> None:
+    def __init__(self, options: RunOptions, clock: WallClock, model: Model, notes: Sequence[str] = ()) -> None:
         self._options = options
+        self._notes = notes
         self._clock = clock
         self._model = model
         self._tokenizer = Tokenizer(model)
@@ -115,7 +118,7 @@ class DryRun:
             lengths=fitted.lengths(),
             memory=memory,
             estimate=time,
-            notes=(*([] if note is None else [note]), f"plain prompts: {self._encoder.applied}"),
+            notes=(*([] if note is None else [note]), f"plain prompts: {self._encoder.applied}", *self._notes),
         )
 
     def _check_stop(self) -> None:
@@ -159,7 +162,8 @@ class DryRun:
             return trial
         if not self._options.quiet:
             typer.echo(f"cbatch: trying rows on the engine, for up to {seconds:g} s", err=True)
-        engine, begun = Engine(runner, parts.scheduler_config(self._options)), self._clock.now_ns()
+        scheduler = replace(parts.scheduler_config(self._options), drain="arrival")
+        engine, begun = Engine(runner, scheduler, log_calls=False), self._clock.now_ns()
 
         def drive(some: Sequence[Job], share: float) -> bool:
             return self._drive(engine, some, trial, begun + round(share * seconds * 1e9))

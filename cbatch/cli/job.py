@@ -13,6 +13,7 @@ import typer
 
 from cbatch.cli import parts
 from cbatch.cli.auto import Auto, auto_options
+from cbatch.cli.calibrate import Calibrator, run_ahead
 from cbatch.cli.control import Control
 from cbatch.cli.ending import EXIT_INTERRUPTED, EXIT_ROWS_FAILED, recorded, shown
 from cbatch.cli.identity import Identity, identity_of, settle_stdin
@@ -138,7 +139,6 @@ class RunJob:
         self.notes: list[str] = [
             *resuming(self.stored, retry_failed=options.retry_failed),
             f"plain prompts: {self.encoder.applied}",
-            auto.line,
         ]
         self.outcome: Outcome | None = None
         self.control = Control(self._announce)
@@ -159,11 +159,14 @@ class RunJob:
                 raise Interrupted("stopped before any row was run; nothing was written")
             before = None if self.earlier is None else self.earlier.record["identity"]
             settle_stdin(self.identity, before, self.link.stdin_head, self.link.heartbeat.stdin_read)
+            if self.auto.open and self.link.attempt == 0:  # else it may be what the worker before this one died of
+                calibrator = Calibrator(self.options, self.model, self.clock, say=self.view.message)
+                ahead = run_ahead(self.options, rows, window, all_read=all_read)
+                self.options, self.auto = calibrator.settle(self.options, self.auto, ahead, self.control)
             limit = parts.most_cells(self.options, self.model)
             needs = cells_needed(window)
             context, note = parts.size_for_rows(self.options, self.model, needs, all_read=all_read, limit=limit)
-            if note is not None:
-                self.notes.append(note)
+            self.notes += [self.auto.line, *([] if note is None else [note])]
             grows_to = 0 if self.options.ctx is not None else limit
             runner = LlamaRunner(self.model, self.tokenizer, context, self.clock, max_cells=grows_to)
             with closing(runner):

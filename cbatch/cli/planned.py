@@ -96,7 +96,7 @@ class Planned:
         simulation, slots = self._simulation(context), context.max_num_seqs
         times = [_seconds(simulation, each, slots, runnable) for each in bounds]
         doubt = max(_LEAST_DOUBT, abs(self.profile.error.total))
-        span: Range = (min(times) * (1 - doubt), max(times) * (1 + doubt))
+        span: Range = (min(times) / (1 + doubt), max(times) * (1 + doubt))
         outputs = [sum(r.sampling.max_tokens * r.num_samples for r in each) / len(each) for each in bounds]
         mean = sum(int(request.prompt.size) for request in requests) / len(requests)
         time = JobTime(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +12,9 @@ from pathlib import Path
 import typer
 
 from cbatch.cli import parts
+from cbatch.cli.calibrate import Calibrator
 from cbatch.cli.compare_job import Compared, CompareJob, whole_prompts
+from cbatch.cli.compare_notes import shared_notes
 from cbatch.cli.compare_options import CompareOptions
 from cbatch.cli.control import Control
 from cbatch.cli.ending import EXIT_INTERRUPTED, EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, shown
@@ -76,6 +77,8 @@ class PresetJob:
         self._preset = preset
         self._clock = clock
         self._model = model
+        plays = len(preset.points) * len(presets.POLICIES) * options.repeat
+        self._calibrator = Calibrator(options, model, clock, plays=plays)
         self._directory = options.directory()
         self._requests = preset.num_requests if options.limit is None else options.limit
         self._capacity = options.request_rate
@@ -127,7 +130,7 @@ class PresetJob:
         prepare_directory(options.directory(), options.force)
         source = open_source(options, self._clock)
         title = f"cbatch compare  {self._preset.name}  {point.label}"
-        return CompareJob(whole_prompts(options, source), source, self._clock, self._model, title)
+        return CompareJob(whole_prompts(options, source), source, self._clock, self._model, self._calibrator, title)
 
     def _point_options(self, point: Point, trace: Path, policies: tuple[str, ...]) -> PointOptions:
         given = {f.name: getattr(self._options, f.name) for f in fields(self._options)}
@@ -145,7 +148,7 @@ class PresetJob:
 
     def _report(self, notes: list[str]) -> None:
         found = [(point, job.compared()) for point, job in self._jobs]
-        notes = [*_notes_of_points({point.label: compared.notes for point, compared in found}), *notes]
+        notes = [*shared_notes({point.label: compared.notes for point, compared in found}), *notes]
         told = self._reproduction([compared for _, compared in found])
         paths = {"preset": write_reproduction(self._directory, told, notes), "points": self._directory}
         if self._options.summary is Summary.json:
@@ -178,10 +181,3 @@ class PresetJob:
             rates = [rate for point, _ in self._jobs if (rate := point.rate(self._capacity)) is not None]
             found.append(rates_at_latency(rates, found, self._preset.rate_at_latency))
         return found
-
-
-def _notes_of_points(notes: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Each once, after the points that it is of, or alone where it is of all."""
-    for note in dict.fromkeys(note for told in notes.values() for note in told):
-        labels = [label for label, told in notes.items() if note in told]
-        yield note if len(labels) == len(notes) else f"{', '.join(labels)}: {note}"

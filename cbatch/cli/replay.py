@@ -10,10 +10,13 @@ from typer import Option
 
 from cbatch.cli import arguments as args
 from cbatch.cli import replay_arguments as own
+from cbatch.cli import run_arguments
+from cbatch.cli.given import given_options
 from cbatch.cli.options import OutputFormat, Summary
 
 
 def replay(
+    context: typer.Context,
     inputs: own.Inputs,
     request_rate: own.RequestRate = None,
     burstiness: own.Burstiness = None,
@@ -78,6 +81,7 @@ def replay(
     stop: args.Stop = None,
     stop_token_id: args.StopTokenId = None,
     ignore_eos: args.IgnoreEos = False,
+    auto: run_arguments.Auto = True,
     max_num_seqs: args.MaxNumSeqs = 32,
     batching: args.Batching = "continuous",
     static_wait: args.StaticWait = 0.0,
@@ -111,8 +115,8 @@ def replay(
 
     Exit codes: 0 all requests fine, 3 some failed, 1 the replay failed, 2 a mistake in the call, 130 interrupted.
     """
-    given = dict(locals())
+    given = {name: value for name, value in locals().items() if name != "context"}
     from cbatch.cli.replay_job import run_replay  # loads the native library: not for --help
     from cbatch.cli.replay_options import ReplayOptions
 
-    raise typer.Exit(run_replay(ReplayOptions(**given)))
+    raise typer.Exit(run_replay(ReplayOptions(**given, given=given_options(context))))

@@ -9,6 +9,8 @@ from pathlib import Path
 import typer
 
 from cbatch.cli import parts
+from cbatch.cli.auto import auto_options
+from cbatch.cli.calibrate import Calibrator
 from cbatch.cli.ending import EXIT_INTERRUPTED, EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, shown
 from cbatch.cli.interrupts import Interrupts
 from cbatch.cli.options import Summary
@@ -26,6 +28,9 @@ from cbatch.report.replay_panels import sweep_title
 from cbatch.report.replay_summary import print_replay_summary, replay_summary_json
 from cbatch.report.sweep import print_sweep, sweep_json
 
+_SEARCHED = 6
+"""Rates that a search tries, about."""
+
 
 def run_replay(options: ReplayOptions) -> int:
     """Replay as the options say; returns the exit code. Raises `CbatchError` where it can't begin or breaks off."""
@@ -34,9 +39,11 @@ def run_replay(options: ReplayOptions) -> int:
     clock = WallClock()
     source = open_source(options, clock)
     model_config = parts.ready_model(options, options.directory())
+    options, auto = auto_options(options, model_config, options.given, enabled=options.auto)
+    plays = max(1, len(options.rates or ()) + _SEARCHED * options.find_capacity)
     with (
         Model(model_config) as model,
-        closing(Stage(options, source, clock, model)) as stage,
+        closing(Stage(options, source, clock, model, auto, Calibrator(options, model, clock, plays=plays))) as stage,
         Interrupts(stage.control.stop, stage.control.abort),
     ):
         title = f"cbatch replay  {Path(options.sources[0]).name}  {model_config.path.stem}"
@@ -48,7 +55,7 @@ def run_replay(options: ReplayOptions) -> int:
 def _single(options: ReplayOptions, stage: Stage, title: str) -> int:
     directory = options.directory()
     played = stage.play(directory, options.request_rate, title)
-    summary, notes = played.summary, played.notes
+    summary, notes = played.summary, [stage.auto.line, *played.notes]
     paths = output_paths(directory, options.output_format.value)
     if options.timeline is not None:
         paths["timeline"] = options.timeline
@@ -108,7 +115,7 @@ class _Sweep:
 
     def _report(self) -> None:
         paths = {"sweep": write_sweep(self._directory, self._points), "replays": self._directory}
-        points, wanted, notes = self._points, self._options.attainment, list(self._notes)
+        points, wanted, notes = self._points, self._options.attainment, [self._stage.auto.line, *self._notes]
         if self._options.summary is Summary.json:
             shown(lambda: typer.echo(sweep_json(points, wanted, paths, notes)))
         else:

@@ -47,6 +47,9 @@ class ReplayOptions(JobOptions):
     limit: int | None
     window: str | None
     scale_lengths: float | None
+    auto: bool = True
+    given: tuple[str, ...] = ()
+    """Names of the options that the user gave."""
 
     def check(self) -> None:
         super().check()
@@ -74,14 +77,13 @@ class ReplayOptions(JobOptions):
     def _check_rates(self) -> None:
         if self.request_rate is not None and not self.request_rate > 0:
             raise UsageError(f"--request-rate is {self.request_rate:g}: give requests per second, or inf")
-        several = self.find_capacity or self.rates is not None
         if self.find_capacity and not self.objectives.limits_ns:
             raise UsageError("--find-capacity needs an objective to hold: give --goodput, such as ttft:500")
-        if several and self.request_rate is not None:
+        if self.several_rates and self.request_rate is not None:
             raise UsageError("--request-rate is one rate and a sweep has its own: leave one out")
-        if several and self.timeline is not None:
+        if self.several_rates and self.timeline is not None:
             raise UsageError("--timeline is of one replay: leave --sweep-rate and --find-capacity out")
-        if self.burstiness is not None and (self.request_rate is None and not several):
+        if self.burstiness is not None and (self.request_rate is None and not self.several_rates):
             raise UsageError("--burstiness needs --request-rate: a trace has its own arrival times")
 
     @cached_property
@@ -104,6 +106,15 @@ class ReplayOptions(JobOptions):
     def prompt_rate(self) -> float | None:
         """Requests per second of what has no times of its own."""
         return self.request_rate
+
+    @property
+    def several_rates(self) -> bool:
+        return self.find_capacity or self.rates is not None
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether the requests are played more than once."""
+        return self.several_rates
 
     @property
     def arrivals_unknown(self) -> bool:

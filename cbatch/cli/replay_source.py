@@ -50,8 +50,11 @@ class Load:
 class Source(Protocol):
     """Can be read once for every rate of a sweep."""
 
-    def load(self, rate: float | None, model: Model, tokenizer: Tokenizer, encoder: Encoder) -> Load:
-        """The requests at `rate` per second (inf: all at once), or at their own times."""
+    def load(self, rate: float | None, model: Model, tokenizer: Tokenizer, encoder: Encoder, limit: int) -> Load:
+        """The requests at `rate` per second (inf: all at once), or at their own times.
+
+        A context holds `limit` tokens of one: what is longer needn't be made.
+        """
         ...
 
     @property
@@ -112,7 +115,7 @@ class TraceSource:
         self.needs = known if len(known) == len(cells) else None
         self.base_rate = self._trace.base_rate
 
-    def load(self, rate: float | None, model: Model, tokenizer: Tokenizer, encoder: Encoder) -> Load:
+    def load(self, rate: float | None, model: Model, tokenizer: Tokenizer, encoder: Encoder, limit: int) -> Load:
         trace = self._trace
         jobs = trace_jobs(
             trace.at(rate),
@@ -120,20 +123,12 @@ class TraceSource:
             encoder=encoder,
             synthesise=Synthesiser(tokenizer, model.n_vocab, seed=self._options.seed).prompt,
             lengths=trace.lengths,
-            most_tokens=max(parts.most_cells(self._options, model), _MOST_CUT * (self._options.on_overflow != "error")),
+            most_tokens=max(limit, _MOST_CUT * (self._options.on_overflow != "error")),
         )
         return Load(jobs, len(trace.cells), trace.span_s(rate), trace.rate(rate))
 
     def describe(self) -> dict[str, Any]:
-        manifest = self._trace.manifest
-        return {
-            "trace": str(self._trace.path),
-            "requests": len(self._trace.cells),
-            "made": dict(manifest.source),
-            "request_rate": manifest.request_rate,
-            "transforms": list(manifest.transforms),
-            "changes": {**self._trace.own_manifest.changes, **manifest.changes},
-        }
+        return self._trace.describe()
 
 
 class PromptSource:
@@ -156,13 +151,19 @@ class PromptSource:
             )
         self._options = options
         self._clock = clock
-        several = options.find_capacity or options.rates is not None
-        once = next((source for source in options.sources if several and not _rereadable(source)), None)
+        once = next((source for source in options.sources if options.reads_again and not _rereadable(source)), None)
         if once is not None:
             name = "standard input" if once == "-" else once
             raise UsageError(f"{name} can be read once only: give a file for several replays")
 
-    def load(self, rate: float | None, model: Model, tokenizer: Tokenizer, encoder: Encoder) -> Load:  # noqa: ARG002
+    def load(
+        self,
+        rate: float | None,
+        model: Model,  # noqa: ARG002 (of Source)
+        tokenizer: Tokenizer,  # noqa: ARG002
+        encoder: Encoder,
+        limit: int,  # noqa: ARG002
+    ) -> Load:
         assert rate is not None
         options = self._options
         rows = read_rows(options.sources, defaults=options.sampling(), clock=self._clock)

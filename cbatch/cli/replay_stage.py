@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import islice
@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from cbatch.cli import parts
+from cbatch.cli.auto import Auto
+from cbatch.cli.calibrate import Ahead, Calibrator
 from cbatch.cli.control import Control
 from cbatch.cli.ending import recorded
 from cbatch.cli.overflow import overflow_notes, overflow_of
 from cbatch.cli.record import describe_end, describe_run
+from cbatch.cli.replay_notes import conditions, findings
 from cbatch.cli.replay_options import ReplayOptions
 from cbatch.cli.replay_source import Load, Source
 from cbatch.cli.sizing import cells_needed
@@ -51,11 +54,26 @@ class Played:
 
 
 class Stage:
-    """Everything that several replays share. Close it before the model."""
+    """Everything that several replays share. Close it before the model.
 
-    def __init__(self, options: ReplayOptions, source: Source, clock: WallClock, model: Model) -> None:
+    `auto` says where the engine's settings come from, and `calibrator` finds those that it leaves open.
+    """
+
+    def __init__(
+        self,
+        options: ReplayOptions,
+        source: Source,
+        clock: WallClock,
+        model: Model,
+        auto: Auto,
+        calibrator: Calibrator,
+    ) -> None:
         self.control = Control(self._announce)
-        self._options = options
+        self.options = options
+        """As they are played, once the first replay has begun."""
+        self.auto = auto
+        """The same."""
+        self._calibrator = calibrator
         self._source = source
         self._clock = clock
         self._model = model
@@ -76,30 +94,38 @@ class Stage:
 
     def play(self, directory: Path, rate: float | None, title: str, *, observers: Sequence[Observer] = ()) -> Played:
         """One replay, written to `directory`. Raises `Interrupted` where it was stopped before it began."""
-        load = self._source.load(rate, self._model, self._tokenizer, self._encoder)
+        load = self._source.load(rate, self._model, self._tokenizer, self._encoder, self._limit)
         with closing(LookAhead(load.jobs, window=WINDOW)) as ahead:
             self.control.steer(ahead.close, ahead.close)
             window, all_read = ahead.first_window(parts.PATIENCE_S)
-            runner, engine = self._made(window, all_read=all_read)
+            runner, engine = self._made(load, window, all_read=all_read)
             self._warm_up(engine, window)
             if self.control.stop_wanted:
                 raise Interrupted("stopped before any request was played; nothing was written")
-            prepare_directory(directory, self._options.force)
+            prepare_directory(directory, self.options.force)
             cell = kv_bytes_per_cell(self._model, runner.context.config)
-            act = _Act(self._options, load, ahead, window, directory, title, observers, cell)
+            act = _Act(self.options, load, ahead, window, directory, title, observers, cell)
             return self._record(act, engine, runner)
 
-    def _made(self, window: Sequence[Job], *, all_read: bool) -> tuple[LlamaRunner, Engine]:
+    def _made(self, load: Load, window: Sequence[Job], *, all_read: bool) -> tuple[LlamaRunner, Engine]:
         """One engine for all replays: it knows what they leave in the slots."""
         if self._runner is None or self._engine is None:
+            self._settle(load, window)
             self._runner = self._make_runner(window, all_read=all_read)
-            self._overflow = overflow_of(self._options, self._runner.context, self._limit)
-            logs = self._options.timeline is not None
-            self._engine = Engine(self._runner, parts.scheduler_config(self._options), log_calls=logs)
+            self._overflow = overflow_of(self.options, self._runner.context, self._limit)
+            logs = self.options.timeline is not None
+            self._engine = Engine(self._runner, parts.scheduler_config(self.options), log_calls=logs)
         return self._runner, self._engine
 
+    def _settle(self, load: Load, window: Sequence[Job]) -> None:
+        """Without a profile, by a calibration if the replay is long."""
+        span_s = 0.0 if self.options.closed_loop or load.span_s is None else load.span_s
+        most_s = math.inf if self.options.duration is None else self.options.duration + self.options.grace_period
+        ahead = Ahead(window, len(window) if load.total is None else load.total, span_s, most_s)
+        self.options, self.auto = self._calibrator.settle(self.options, self.auto, ahead, self.control)
+
     def _make_runner(self, window: Sequence[Job], *, all_read: bool) -> LlamaRunner:
-        options, known = self._options, self._source.needs
+        options, known = self.options, self._source.needs
         needs = cells_needed(window) if known is None else known
         context, self._size_note = parts.size_for_rows(
             options, self._model, needs, all_read=all_read or known is not None, limit=self._limit
@@ -109,15 +135,18 @@ class Stage:
 
     def _warm_up(self, engine: Engine, window: Sequence[Job]) -> None:
         requests = (job[1] for job in window if not isinstance(job, RowFault))
-        first = islice(requests, self._options.num_warmups)
+        first = islice(requests, self.options.num_warmups)
         limit, overflow = self._limit, self._overflow
         warm_up(engine, first, max_cells=limit, overflow=overflow, wanted=lambda: not self.control.stop_wanted)
 
     def _record(self, act: _Act, engine: Engine, runner: LlamaRunner) -> Played:
         """Play between the two writings of run.json."""
-        notes = [*_conditions(self._options), *([] if self._size_note is None else [self._size_note])]
-        told = {"replay": {**self._source.describe(), **act.describe()}}
-        record = {**describe_run(self._options, self._model, runner.context, self._encoder.applied), **told}
+        notes = [*conditions(self.options), *([] if self._size_note is None else [self._size_note])]
+        record = {
+            **describe_run(self.options, self._model, runner.context, self._encoder.applied),
+            "auto": self.auto.to_dict(),
+            "replay": {**self._source.describe(), **act.describe()},
+        }
 
         def ending(status: str, error: str | None) -> dict[str, Any]:
             return describe_end(status, act.totals.summary(), context=runner.context, notes=notes, error=error)
@@ -126,24 +155,22 @@ class Stage:
             replay, outcome = self._drive(act, engine)
             summary = act.totals.summary()
             notes += overflow_notes(replay.driver, runner.context, self._limit, "requests")
-            notes += _findings(summary, outcome)
+            notes += findings(summary, outcome)
             end(outcome.ending.value)
         return Played(summary, outcome, tuple(notes))
 
     def _drive(self, act: _Act, engine: Engine) -> tuple[Replay, Outcome]:
         """A replay, and how it ended."""
-        feed = PacedArrivals(act.ahead, self._clock, self._options.pacing())
+        feed = PacedArrivals(act.ahead, self._clock, self.options.pacing())
         progress = act.progress(self._clock, feed)
         with ExitStack() as stack:
             view = stack.enter_context(act.view(progress))
             self._progress, self._view = progress, view
-            writer = parts.make_writer(
-                self._options, act.directory, act.window, self._model, self._encoder, self._clock
-            )
+            writer = parts.make_writer(self.options, act.directory, act.window, self._model, self._encoder, self._clock)
             observers: list[Observer] = [act.totals, progress, stack.enter_context(writer), *act.observers]
-            if self._options.timeline is not None:
-                observers.append(stack.enter_context(closing(TimelineWriter(self._options.timeline))))
-            deadline_ns = self._options.deadline_ns()
+            if self.options.timeline is not None:
+                observers.append(stack.enter_context(closing(TimelineWriter(self.options.timeline))))
+            deadline_ns = self.options.deadline_ns()
             replay = Replay(
                 engine, feed, observers, max_cells=self._limit, overflow=self._overflow, deadline_ns=deadline_ns
             )
@@ -215,27 +242,3 @@ class _Act:
     def view(self, progress: ReplayProgress) -> View:
         is_terminal = sys.stderr is not None and sys.stderr.isatty()
         return replay_view(progress, self.title, quiet=self.options.quiet, is_terminal=is_terminal)
-
-
-def _conditions(options: ReplayOptions) -> Iterator[str]:
-    """What the figures have to be read with."""
-    limit = options.max_concurrency
-    if options.closed_loop:
-        yield f"closed loop: {limit:,} requests in flight, each arriving when another ends"
-    elif limit is not None:
-        yield f"at most {limit:,} requests in flight: the wait for a place among them counts as slip"
-    elif options.request_rate == math.inf:
-        yield "all requests arrive at once"
-
-
-def _findings(summary: ReplaySummary, outcome: Outcome) -> Iterator[str]:
-    """What the user should know of how it went."""
-    if summary.failed:
-        yield f"{summary.failed:,} requests failed: see error_code and error in the results"
-    if outcome.ending is Ending.TIME_UP:
-        yield f"{summary.unfinished:,} requests were unfinished when the time was up, and were cancelled"
-    elif outcome.ending is not Ending.COMPLETE:
-        yield (
-            f"{outcome.ending.value} on request: what had arrived and was left ({outcome.rows_left:,} or more) is "
-            "in no figure, so latencies and attainment look better than they were"
-        )

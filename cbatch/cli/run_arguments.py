@@ -101,7 +101,8 @@ Auto = Annotated[
     bool,
     Option(
         "--auto/--no-auto",
-        help="Settings that aren't given are those that cbatch tune found for this machine and model.",
+        help="Settings that aren't given are those that cbatch tune found for this machine and model, or for a long "
+        "job the fastest of a few that are tried for 8 s.",
         rich_help_panel=ENGINE,
     ),
 ]

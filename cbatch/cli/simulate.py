@@ -123,6 +123,17 @@ def simulate(
     ubatch: Annotated[
         int | None, Option(help="Tokens the kernels take at once.", show_default=_PROFILES, rich_help_panel=_ENGINE)
     ] = None,
+    output: Annotated[
+        Path | None,
+        Option(
+            "--output",
+            "-o",
+            help="Directory to write, as cbatch replay does; with variants or rates, a directory in it for each.",
+            show_default="none",
+            rich_help_panel=args.OUTPUT,
+        ),
+    ] = None,
+    force: args.Force = False,
     summary: args.SummaryForm = Summary.table,
 ) -> None:
     """Predict a replay: the real scheduler in virtual time, hours in seconds, without a model.

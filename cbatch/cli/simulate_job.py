@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,18 @@ import typer
 
 from cbatch.cli.ending import EXIT_ROWS_FAILED, shown
 from cbatch.cli.options import Summary
+from cbatch.cli.replay_notes import conditions
 from cbatch.cli.simulate_options import SimulateOptions, make_options
-from cbatch.cli.simulate_profile import Profile, open_profile
+from cbatch.cli.simulate_profile import SIMULATED, Profile, open_profile
+from cbatch.cli.simulate_record import Recording
 from cbatch.cli.simulate_trace import SimulatedTrace
 from cbatch.clock import VirtualClock
-from cbatch.config import Overflow
+from cbatch.config import ContextConfig, Overflow
+from cbatch.driver import Outcome
 from cbatch.engine import Engine
 from cbatch.feed import Arrivals
 from cbatch.metrics import ReplayAccumulator, ReplaySummary
+from cbatch.outputs import check_directory, output_paths, prepare_directory, write_sweep
 from cbatch.replay import Replay, find_capacity, holds
 from cbatch.report.simulation import (
     print_simulation,
@@ -30,6 +34,7 @@ from cbatch.report.simulation import (
 )
 from cbatch.sim.agreement import agreement
 from cbatch.sim.runner import SimulatedRunner
+from cbatch.types import Observer
 
 
 @dataclass(frozen=True)
@@ -38,19 +43,13 @@ class _Simulator:
 
     profile: Profile
     trace: SimulatedTrace
+    notes: Sequence[str]
+    """What the figures have to be read with."""
 
-    def play(self, options: SimulateOptions, rate: float | None) -> ReplaySummary:
-        """One replay in virtual time."""
-        profile, clock = self.profile, VirtualClock()
-        limit = options.most_cells(profile.trained_cells)
-        runner = SimulatedRunner(
-            profile.costs,
-            options.context(self.trace.needs, limit),
-            clock=clock,
-            bytes_per_token=profile.bytes_per_token or 0.0,
-            parking=profile.parking,
-        )
-        engine = Engine(runner, options.scheduler_config(), log_calls=False)
+    def play(self, options: SimulateOptions, rate: float | None, directory: Path | None) -> ReplaySummary:
+        """One replay in virtual time, written to `directory` where there is one."""
+        profile, limit = self.profile, options.most_cells(self.profile.trained_cells)
+        context = options.context(self.trace.needs, limit)
         totals = ReplayAccumulator(
             options.objectives,
             options.percentile_list(),
@@ -58,65 +57,96 @@ class _Simulator:
             closed_loop=options.closed_loop,
             bytes_per_token=profile.bytes_per_token,
         )
-        replay = Replay(
-            engine,
+
+        def drive(*observers: Observer) -> Outcome:
+            return self._replay(options, rate, context, limit, [totals, *observers]).run()
+
+        if directory is None:
+            drive()
+        else:
+            recording = Recording(directory, options, profile, self.trace, rate, context, self.notes)
+            recording.play(drive, totals.summary)
+        return totals.summary()
+
+    def _replay(
+        self,
+        options: SimulateOptions,
+        rate: float | None,
+        context: ContextConfig,
+        limit: int,
+        observers: Sequence[Observer],
+    ) -> Replay:
+        clock, bytes_per_token = VirtualClock(), self.profile.bytes_per_token or 0.0
+        runner = SimulatedRunner(
+            self.profile.costs, context, clock=clock, bytes_per_token=bytes_per_token, parking=self.profile.parking
+        )
+        return Replay(
+            Engine(runner, options.scheduler_config(), log_calls=False),
             Arrivals(self.trace.jobs(rate, limit), clock, options.pacing()),
-            [totals],
+            observers,
             max_cells=limit,
             overflow=Overflow(options.on_overflow, options.keep or 0),
             deadline_ns=options.deadline_ns(),
         )
-        replay.run()
-        return totals.summary()
 
 
 def run_simulate(given: Mapping[str, Any]) -> int:
     """Simulate as the options say; returns the exit code. Raises `CbatchError`."""
     profile = open_profile(given["profile"])
     options = make_options(given, profile)
-    simulator = _Simulator(profile, SimulatedTrace(options, options.trace))
-    notes = list(_notes(options, simulator))
+    if options.output is not None:
+        check_directory(options.output, options.force)
+    trace = SimulatedTrace(options, options.trace)
+    simulator = _Simulator(profile, trace, [*conditions(options), *_notes(options, profile, trace)])
     if options.rates is not None or options.find_capacity:
-        return _sweep(options, simulator, notes)
-    if options.variant:
-        return _variants(options, simulator, notes)
-    return _single(options, simulator, notes)
+        return _sweep(options, simulator)
+    return _variants(options, simulator) if options.variant else _single(options, simulator)
 
 
-def _single(options: SimulateOptions, simulator: _Simulator, notes: list[str]) -> int:
-    profile = simulator.profile
-    summary = simulator.play(options, options.request_rate)
+def _single(options: SimulateOptions, simulator: _Simulator) -> int:
+    profile, output = simulator.profile, options.output
+    summary = simulator.play(options, options.request_rate, output)
     measured = agreement(summary, profile.record["totals"]) if _is_of(profile, options, simulator.trace) else []
+    paths = {} if output is None else output_paths(output, options.results_format.value)
+    told = (summary, profile.error, measured, simulator.notes, paths)
     if options.summary is Summary.json:
-        shown(lambda: typer.echo(simulation_json(summary, profile.error, measured, notes)))
+        shown(lambda: typer.echo(simulation_json(*told)))
     else:
-        shown(lambda: print_simulation(summary, profile.error, measured, notes))
+        shown(lambda: print_simulation(*told))
     return _code([summary])
 
 
-def _variants(options: SimulateOptions, simulator: _Simulator, notes: list[str]) -> int:
+def _variants(options: SimulateOptions, simulator: _Simulator) -> int:
+    paths = _prepared(options)
     found = {
-        variant.name: simulator.play(options.varied(variant), options.request_rate) for variant in options.variants
+        variant.name: simulator.play(
+            options.varied(variant), options.request_rate, options.output and options.output / variant.name
+        )
+        for variant in options.variants
     }
-    error = simulator.profile.error
+    told = (found, simulator.profile.error, simulator.notes, paths)
     if options.summary is Summary.json:
-        shown(lambda: typer.echo(variants_json(found, error, notes)))
+        shown(lambda: typer.echo(variants_json(*told)))
     else:
-        shown(lambda: print_variants(found, error, notes))
+        shown(lambda: print_variants(*told))
     return _code(found.values())
 
 
-def _sweep(options: SimulateOptions, simulator: _Simulator, notes: list[str]) -> int:
+def _sweep(options: SimulateOptions, simulator: _Simulator) -> int:
     points: dict[float, ReplaySummary] = {}
+    paths, output = _prepared(options), options.output
 
     def play(rate: float) -> bool:
-        points[rate] = simulator.play(options, rate)
+        points[rate] = simulator.play(options, rate, output and output / f"rate-{rate:g}")
         return holds(points[rate], options.attainment) is True
 
     tried = {rate: play(rate) for rate in options.rates or ()}
     if options.find_capacity:
         find_capacity(play, start=min(tried, default=simulator.trace.base_rate or 1.0), tried=tried)
-    told = (list(points.items()), options.attainment, simulator.profile.error, notes)
+    found = list(points.items())
+    if output is not None:
+        paths = {"sweep": write_sweep(output, found), **paths}
+    told = (found, options.attainment, simulator.profile.error, simulator.notes, paths)
     if options.summary is Summary.json:
         shown(lambda: typer.echo(sweep_simulation_json(*told)))
     else:
@@ -124,10 +154,20 @@ def _sweep(options: SimulateOptions, simulator: _Simulator, notes: list[str]) ->
     return _code(points.values())
 
 
+def _prepared(options: SimulateOptions) -> Mapping[str, Path]:
+    """The directory for several simulations, where one is asked for."""
+    if options.output is None:
+        return {}
+    prepare_directory(options.output, options.force)
+    return {"replays": options.output}
+
+
 def _is_of(profile: Profile, options: SimulateOptions, trace: SimulatedTrace) -> bool:
     """Whether the profile is a replay of just this: the same requests, at the same rate, with the same settings."""
     told, totals = profile.record.get("replay"), profile.record.get("totals")
-    if not isinstance(told, Mapping) or not isinstance(totals, Mapping) or options.unlike(profile):
+    if not isinstance(told, Mapping) or not isinstance(totals, Mapping):
+        return False
+    if SIMULATED in profile.record or options.unlike(profile):
         return False
     ours = {
         "trace": trace.path.name,
@@ -141,9 +181,8 @@ def _is_of(profile: Profile, options: SimulateOptions, trace: SimulatedTrace) ->
     return ours == theirs and same_pacing
 
 
-def _notes(options: SimulateOptions, simulator: _Simulator) -> Iterator[str]:
+def _notes(options: SimulateOptions, profile: Profile, trace: SimulatedTrace) -> Iterator[str]:
     """What the figures have to be read with."""
-    profile, trace = simulator.profile, simulator.trace
     for variant in options.variants:
         wanted = options.varied(variant)
         if wanted.kv != profile.kv_mode:

@@ -41,11 +41,9 @@ ENGINE: Mapping[str, Any] = {
 """What decides how requests share steps, with what `cbatch replay` does where neither the call nor the profile says."""
 _MEASURED = ("flash_attn", "kv_type", "threads", "cpu_mask", "priority")
 """Settings whose effect is in the step costs."""
-_WITHOUT_EFFECT: Mapping[str, Any] = {
+WITHOUT_EFFECT: Mapping[str, Any] = {
     "model": "",
-    "output": None,
     "output_format": OutputFormat.parquet,
-    "force": False,
     "quiet": True,
     "raw": False,
     "system": None,
@@ -77,6 +75,8 @@ _WITHOUT_EFFECT: Mapping[str, Any] = {
     "natural_lengths": False,
     "num_warmups": 0,
     "timeline": None,
+    "auto": False,
+    "given": (),
 }
 
 
@@ -149,7 +149,7 @@ class SimulateOptions(ReplayOptions):
 
 def make_options(given: Mapping[str, Any], profile: Profile) -> SimulateOptions:
     """From the command's options, None where not given. Raises `UsageError`."""
-    found = {**_WITHOUT_EFFECT, **given}
+    found = {**WITHOUT_EFFECT, **given}
     for name, default in ENGINE.items():
         if found.get(name) is None:
             found[name] = _setting(profile, name, default)

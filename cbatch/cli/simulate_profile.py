@@ -15,8 +15,10 @@ from cbatch.sim.fit import fit, held_out
 from cbatch.sim.measured import Deviation
 from cbatch.sim.recorded import read_steps
 
-COSTS = "step_costs"
-"""Key of the model in a JSON file."""
+COSTS, ERROR = "step_costs", "error"
+"""Keys of a profile: the model, and how far it is from measured steps."""
+SIMULATED = "simulated"
+"""Key of both in a run.json of which nothing was measured."""
 
 
 @dataclass(frozen=True)
@@ -69,15 +71,21 @@ def open_profile(path: Path) -> Profile:
         record = _read(path)
         if COSTS not in record:
             raise InputError(f"{path} has no {COSTS!r}: give a profile, or a directory that cbatch run or replay wrote")
-        try:
-            costs = StepCostModel.from_dict(_object(record, COSTS))
-            error = Deviation(**record["error"]) if record.get("error") is not None else None
-        except (ValueError, TypeError) as wrong:
-            raise InputError(f"{path} is no profile that this cbatch knows: {wrong}") from wrong
-        return Profile(path, costs, error, record)
+        return _stated(path, record, record)
     if not (path / RUN_JSON).exists():
         raise InputError(f"{path} has no {RUN_JSON}: give the directory of one run or replay, not of several")
-    return _measured(path, _read(path / RUN_JSON))
+    record = _read(path / RUN_JSON)
+    return _stated(path, record, _object(record, SIMULATED)) if SIMULATED in record else _measured(path, record)
+
+
+def _stated(path: Path, record: Mapping[str, Any], told: Mapping[str, Any]) -> Profile:
+    """`told` has the costs themselves."""
+    try:
+        costs = StepCostModel.from_dict(_object(told, COSTS))
+        error = Deviation(**told[ERROR]) if told.get(ERROR) is not None else None
+    except (ValueError, TypeError) as wrong:
+        raise InputError(f"{path} is no profile that this cbatch knows: {wrong}") from wrong
+    return Profile(path, costs, error, record)
 
 
 def _measured(path: Path, record: Mapping[str, Any]) -> Profile:

@@ -31,6 +31,7 @@ class SimulatedTrace:
         self.transforms = list(self._trace.manifest.transforms)
         self.base_rate = self._trace.base_rate
         self.rate = self._trace.rate
+        self.describe = self._trace.describe
         words = _Words()
         self._synthesise = Synthesiser(words, words.size, seed=options.seed).prompt
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from cbatch.cli.replay_options import ReplayOptions
 from cbatch.errors import InputError, UsageError
@@ -76,6 +77,18 @@ class TimedTrace:
         if rate == math.inf:
             return None
         return self.last_ns / 1e9 if rate is None else self.last_ns / 1e9 / self._factor(rate)
+
+    def describe(self) -> dict[str, Any]:
+        """JSON-ready, for run.json."""
+        manifest = self.manifest
+        return {
+            "trace": str(self.path),
+            "requests": len(self.cells),
+            "made": dict(manifest.source),
+            "request_rate": manifest.request_rate,
+            "transforms": list(manifest.transforms),
+            "changes": {**self.own_manifest.changes, **manifest.changes},
+        }
 
     def _factor(self, rate: float) -> float:
         if self.base_rate is None:

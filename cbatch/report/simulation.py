@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from rich.console import Console
 from rich.table import Table
@@ -11,19 +12,25 @@ from rich.text import Text
 
 from cbatch.metrics import ReplaySummary
 from cbatch.report.latencies import METRICS, milliseconds, significant
-from cbatch.report.layout import figures, json_line, print_endings, width_of
+from cbatch.report.layout import Paths, figures, json_line, print_endings, width_of
 from cbatch.report.replay_summary import print_replay_summary
 from cbatch.report.sweep import Points, print_sweep, sweep_json
 from cbatch.report.text import percent, rate
 from cbatch.sim.agreement import Agreement
 from cbatch.sim.measured import Deviation
 
+NO_PATHS: Paths = MappingProxyType({})
+"""Of what isn't kept."""
 _MEANS = ("ttft_ns", "tpot_ns", "e2e_ns")
 _NAMES = {"requests_per_s": "requests/s", "output_tokens_per_s": "output tok/s"}
 
 
 def simulation_json(
-    summary: ReplaySummary, error: Deviation | None, measured: Sequence[Agreement] = (), notes: Sequence[str] = ()
+    summary: ReplaySummary,
+    error: Deviation | None,
+    measured: Sequence[Agreement] = (),
+    notes: Sequence[str] = (),
+    paths: Paths = NO_PATHS,
 ) -> str:
     """One JSON object in one line: `ReplaySummary.to_dict()`, `model_error` (null where it isn't known), `measured`
     (predicted and measured figures by name; empty where there is nothing to compare with), `paths` and `notes`."""
@@ -32,7 +39,7 @@ def simulation_json(
         "model_error": _error_record(error),
         "measured": {each.name: {**each._asdict(), "off": each.off} for each in measured},
     }
-    return json_line(record, {}, notes)
+    return json_line(record, paths, notes)
 
 
 def print_simulation(
@@ -40,6 +47,7 @@ def print_simulation(
     error: Deviation | None,
     measured: Sequence[Agreement] = (),
     notes: Sequence[str] = (),
+    paths: Paths = NO_PATHS,
     *,
     console: Console | None = None,
 ) -> None:
@@ -47,19 +55,25 @@ def print_simulation(
     console = console if console is not None else Console()
     print_replay_summary(summary, {}, console=console)
     _print_trust(error, measured, console)
-    print_endings(console, notes, {})
+    print_endings(console, notes, paths)
 
 
-def variants_json(found: Mapping[str, ReplaySummary], error: Deviation | None, notes: Sequence[str] = ()) -> str:
+def variants_json(
+    found: Mapping[str, ReplaySummary],
+    error: Deviation | None,
+    notes: Sequence[str] = (),
+    paths: Paths = NO_PATHS,
+) -> str:
     """One JSON object in one line: `variants` (`ReplaySummary.to_dict()` by name), `model_error`, `paths`, `notes`."""
     variants = {name: summary.to_dict() for name, summary in found.items()}
-    return json_line({"variants": variants, "model_error": _error_record(error)}, {}, notes)
+    return json_line({"variants": variants, "model_error": _error_record(error)}, paths, notes)
 
 
 def print_variants(
     found: Mapping[str, ReplaySummary],
     error: Deviation | None,
     notes: Sequence[str] = (),
+    paths: Paths = NO_PATHS,
     *,
     console: Console | None = None,
 ) -> None:
@@ -67,12 +81,18 @@ def print_variants(
     console = console if console is not None else Console()
     console.print(_variants_table(found), width=width_of(console))
     _print_trust(error, (), console)
-    print_endings(console, notes, {})
+    print_endings(console, notes, paths)
 
 
-def sweep_simulation_json(points: Points, attainment: float, error: Deviation | None, notes: Sequence[str] = ()) -> str:
+def sweep_simulation_json(
+    points: Points,
+    attainment: float,
+    error: Deviation | None,
+    notes: Sequence[str] = (),
+    paths: Paths = NO_PATHS,
+) -> str:
     """As `sweep_json`, with `model_error`."""
-    record = json.loads(sweep_json(points, attainment, {}, notes))
+    record = json.loads(sweep_json(points, attainment, paths, notes))
     return json.dumps({**record, "model_error": _error_record(error)}, allow_nan=False)
 
 
@@ -81,6 +101,7 @@ def print_sweep_simulation(
     attainment: float,
     error: Deviation | None,
     notes: Sequence[str] = (),
+    paths: Paths = NO_PATHS,
     *,
     console: Console | None = None,
 ) -> None:
@@ -88,7 +109,7 @@ def print_sweep_simulation(
     console = console if console is not None else Console()
     print_sweep(points, attainment, {}, console=console)
     _print_trust(error, (), console)
-    print_endings(console, notes, {})
+    print_endings(console, notes, paths)
 
 
 def _error_record(error: Deviation | None) -> dict[str, float] | None:

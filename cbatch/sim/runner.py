@@ -6,16 +6,17 @@ Knows how many tokens every slot holds, and not which. Plans become calls by the
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from weakref import WeakSet
 
 from cbatch.clock import Clock, VirtualClock
 from cbatch.config import ContextConfig
 from cbatch.engine.compose import Call, compose
-from cbatch.engine.runner import CallTiming, Capacity, Move, Restore, Sampled, Shift, StepPlan, StepResult
+from cbatch.engine.runner import CallTiming, Capacity, Move, Restore, Sampled, Shift, StepPlan, StepResult, Work
 from cbatch.engine.sequence import Sequence
 from cbatch.sim.costs import StepCostModel
-from cbatch.sim.ubatches import Span, Spans, Ubatch, cut_pool, cut_streams, spans_of
+from cbatch.sim.ubatches import Spans, Ubatch, cut_pool, cut_streams, spans_of
 
 _NO_LIMIT = 2**31
 NO_TOKEN = -1
@@ -71,11 +72,12 @@ class SimulatedRunner:
 
     def run(self, plan: StepPlan) -> StepResult:
         result = StepResult()
-        works = len(plan.decodes) + len(plan.prefills)
-        self._pass(self.costs.overhead_ns(works))
+        self._pass(self.costs.overhead_ns(len(plan.decodes) + len(plan.prefills)))
         self._prepare(plan, result)
         for call in compose(plan, streams=self._streams, ubatch=self._config.ubatch, max_outputs=_NO_LIMIT):
-            self._execute(call, result)
+            due = _without(call, result.rewound) if result.rewound else call
+            if due.works:
+                self._execute(due, result)
         self._save_after(plan, result)
         return result
 
@@ -92,13 +94,12 @@ class SimulatedRunner:
             self._shift(shift)
 
     def _execute(self, call: Call, result: StepResult) -> None:
-        spans = spans_of(call.works)
-        for work, span in zip(call.works, spans, strict=True):
-            self._fill(work.seq, span)
+        works, spans = call.works, spans_of(call.works)
+        self._fill(works, spans)
         start = self.clock.now_ns()
         self._pass(self.costs.call_ns(self._ubatches(spans)))
-        result.calls.append(CallTiming(call.kind, start, self.clock.now_ns(), tuple(call.works)))
-        sampling = [work.seq for work, span in zip(call.works, spans, strict=True) if span.outputs and work.samples]
+        result.calls.append(CallTiming(call.kind, start, self.clock.now_ns(), tuple(works)))
+        sampling = [work.seq for work, span in zip(works, spans, strict=True) if span.outputs and work.samples]
         result.sample_ns += self._pass(self.costs.sample_ns(len(sampling)))
         now = self.clock.now_ns()
         result.sampled += [Sampled(seq, NO_TOKEN, now) for seq in sampling]
@@ -108,10 +109,12 @@ class SimulatedRunner:
             return cut_streams(spans, self._config.ubatch)
         return cut_pool(spans, self._config.ubatch, sum(self._held.values()))
 
-    def _fill(self, seq: Sequence, span: Span) -> None:
-        held = self._held.get(span.slot, 0)
-        assert held == span.start, f"{seq.id} continues at {span.start}, its slot {span.slot} holds {held}"
-        self._held[span.slot] = held + span.length
+    def _fill(self, works: list[Work], spans: Spans) -> None:
+        held = self._held
+        for work, (slot, start, length, _) in zip(works, spans, strict=True):
+            before = held.get(slot, 0)
+            assert before == start, f"{work.seq.id} continues at {start}, its slot {slot} holds {before}"
+            held[slot] = start + length
 
     def _save_after(self, plan: StepPlan, result: StepResult) -> None:
         for seq, length, share in plan.saves:
@@ -129,12 +132,15 @@ class SimulatedRunner:
         result.saved[seq] = taken
 
     def _move(self, move: Move, result: StepResult) -> None:
-        """Through the host, as streams are moved. A prompt of one token may have nothing there yet."""
-        assert move.seq.slot is not None
-        length = self._held.pop(move.source, 0)
-        self._held.pop(move.seq.slot, None)  # of a finished one, whose slot is only kept by a rule
-        if length:
-            self._held[move.seq.slot] = length
+        """Through the host, as streams are moved."""
+        seq, source = move
+        assert seq.slot is not None
+        self._held.pop(seq.slot, None)  # of a finished one, whose slot is only kept by a rule
+        if source not in self._held:  # a prompt of one token that isn't computed yet
+            assert seq.num_computed == 0, f"{seq.id} is moved from slot {source}, which has lost its KV"
+            result.rewound[seq] = 0
+            return
+        length = self._held[seq.slot] = self._held.pop(source)
         result.move_ns += self._pass(length * (self.costs.save_ns + self.costs.restore_ns))
 
     def _restore(self, restore: Restore, result: StepResult) -> None:
@@ -165,3 +171,8 @@ class SimulatedRunner:
 
     def abort(self) -> None:
         """Nothing takes long."""
+
+
+def _without(call: Call, lost: Container[Sequence]) -> Call:
+    """What has lost its KV begins again in the next step."""
+    return Call(call.kind, [work for work in call.works if work.seq not in lost])

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from cbatch.cli.auto import auto_options, settings_of
 from cbatch.cli.given import given_options
+from cbatch.cli.replay_options import ReplayOptions
 from cbatch.cli.run_options import RunOptions
 from cbatch.config import ModelConfig
 from cbatch.sim.measured import Deviation
@@ -36,6 +37,10 @@ def options(**given: Any) -> RunOptions:
     return run_options(**{"threads": None, "max_num_seqs": 32, **given})
 
 
+def replay_options(**given: Any) -> ReplayOptions:
+    return ReplayOptions(**{**dict.fromkeys(ReplayOptions.__dataclass_fields__), **given})
+
+
 def test_what_wasnt_given_is_taken() -> None:
     assert settings_of(profile(), options(), set()) == {name: v for name, v in TUNED.items() if name != "kv"}
 
@@ -56,6 +61,14 @@ def test_slots_keep_to_a_given_token_budget() -> None:
     tight = profile(max_num_batched_tokens=16, max_num_seqs=8)
     assert "max_num_batched_tokens" not in settings_of(tight, options(), {"max_num_seqs"})
     assert settings_of(tight, options(), set())["max_num_batched_tokens"] == 16
+
+
+def test_requests_that_come_one_by_one_dont_wait_longer_for_a_profile() -> None:
+    """A profile may bound the tokens of a step by more than a replay does by itself."""
+    ours = replay_options(max_num_seqs=32, max_num_batched_tokens=512)
+    assert "max_num_batched_tokens" not in settings_of(profile(max_num_batched_tokens=1024), ours, set())
+    assert settings_of(profile(max_num_batched_tokens=200), ours, set())["max_num_batched_tokens"] == 200
+    assert settings_of(profile(max_num_seqs=600), ours, set())["max_num_seqs"] == 512
 
 
 def test_contexts_that_shift_choose_their_own_type() -> None:

@@ -15,11 +15,14 @@ from cbatch.cli.job_time import Trial
 from cbatch.cli.options import OutputFormat, Summary
 from cbatch.cli.run_options import RunOptions
 from cbatch.clock import WallClock
+from cbatch.config import SchedulerConfig
+from cbatch.engine import Engine, Runner
 from cbatch.errors import InputError, Interrupted
 from cbatch.inputs import RowStream, read_rows
 from cbatch.llama.model import Model
 from cbatch.types import EngineView, RequestOutput, RowRef, StepRecord
 from tests.e2e.command import EXAMPLES, write_rows
+from tests.tune.test_profile import stored
 
 _DEFAULTS: dict[str, Any] = {
     "inputs": ["x"], "model": "m", "output_format": OutputFormat.parquet, "summary": Summary.json, "quiet": True,
@@ -75,6 +78,35 @@ def test_a_small_job_is_seen_whole(tmp_path: Path, tiny_model: Path, capsys: pyt
     assert 0 < time["total_s"][0] <= time["total_s"][1] < 5
     assert time["prefill_tokens_per_s"] > 0
     assert any("chat template" in note for note in found["notes"])
+
+
+def test_it_looks_at_the_job_with_the_settings_that_a_run_takes(
+    tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    stored(tiny_model, tmp_path / "cache" / "cbatch")
+    path = write_rows(tmp_path / "rows.jsonl", [{"prompt": f"word {i}"} for i in range(3)])
+    found = looked(path, tiny_model, capsys, auto=True, given=("max_num_seqs",))
+    assert "profile of 2026-11-30: f16, flash attention off" in found["notes"]
+    assert found["memory"]["kv_type"] == "f16"
+    without = looked(path, tiny_model, capsys)
+    assert "defaults: --no-auto" in without["notes"]
+    assert without["memory"]["kv_type"] == "bf16"
+
+
+def test_rows_are_tried_in_the_order_that_was_chosen_for_them(
+    tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long ones first would tell nothing of the others."""
+    configs: list[SchedulerConfig] = []
+
+    def engine(runner: Runner, config: SchedulerConfig, **more: Any) -> Engine:
+        configs.append(config)
+        return Engine(runner, config, **more)
+
+    monkeypatch.setattr("cbatch.cli.dry_run.Engine", engine)
+    looked(write_rows(tmp_path / "rows.jsonl", [{"prompt": "x"}]), tiny_model, capsys)
+    assert [config.drain for config in configs] == ["arrival"]
 
 
 def test_a_long_job_is_tried_for_a_while(tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]) -> None:

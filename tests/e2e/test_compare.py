@@ -145,6 +145,7 @@ def test_an_interrupted_comparison_says_what_it_has(tiny_model: Path, tmp_path: 
         (["TRACE", "--static-wait", "-1"], "static-wait is -1"),
         (["TRACE", "--on-overflow", "shift"], "--on-overflow shift can't be compared"),
         (["none.parquet"], "none.parquet"),
+        (["-", "-o", "never-made"], "standard input can be read once only"),
     ],
 )
 def test_mistakes_in_the_call(tiny_model: Path, trace: Path, arguments: list[object], message: str) -> None:

@@ -16,7 +16,7 @@ from cbatch.metrics import ReplayAccumulator
 from cbatch.traces.reader import read_trace
 from cbatch.traces.trace import TraceRequest
 from cbatch.types import Request
-from tests.e2e.command import cbatch
+from tests.e2e.command import cbatch, results, run_json, table
 from tests.e2e.test_replay import steady, write_trace
 from tests.engine.factories import request
 from tests.sim.recording import COSTS, Recorder, play
@@ -141,6 +141,64 @@ def test_a_profile_may_be_a_file_of_costs(tmp_path: Path) -> None:
     assert found["completed"] == 5
     assert found["model_error"] is None
     assert found["measured"] == {}
+
+
+def test_it_is_kept_as_a_replay_is_and_can_be_reported_on(profile: Path, tmp_path: Path) -> None:
+    found = simulate(POISSON, "-p", profile, "-o", tmp_path / "o", "--goodput", "ttft:500")
+    assert found["paths"]["requests"] == str(tmp_path / "o" / "requests.parquet")
+    requests, steps = table(tmp_path / "o" / "requests.parquet"), table(tmp_path / "o" / "steps.parquet")
+    assert sorted(row["row"] for row in requests) == list(range(1, 121))
+    assert sum(row["ttft_ns"] for row in requests) / 120 == pytest.approx(found["latencies"]["ttft_ns"]["mean_ns"])
+    assert len(steps) == found["run"]["steps"]
+    record = run_json(tmp_path / "o")
+    assert record["status"] == "complete"
+    assert record["error"] is None
+    assert record["simulated"]["profile"] == str(profile)
+    assert record["simulated"]["step_costs"]["version"] == 1
+    assert record["simulated"]["error"] == found["model_error"]
+    assert record["notes"][0] == f"simulated, by the step costs of {profile}"
+    assert record["totals"]["latencies"] == found["latencies"]
+    assert record["replay"]["objectives"] == {"ttft_ns": 5e8}
+    assert record["replay"]["requests"] == 120
+    assert record["options"]["max_num_seqs"] == 16
+    ran = cbatch("report", tmp_path / "o", "-o", tmp_path / "r.html")
+    assert ran.code == 0, ran.err
+    assert "o: simulated, by the step costs of" in (tmp_path / "r.html").read_text("utf-8")
+
+
+def test_what_was_simulated_has_the_costs_it_was_simulated_with(profile: Path, tmp_path: Path) -> None:
+    first = simulate(POISSON, "-p", profile, "-o", tmp_path / "o")
+    again = simulate(POISSON, "-p", tmp_path / "o")
+    assert again["latencies"] == first["latencies"]
+    assert again["model_error"] == first["model_error"]
+    assert again["measured"] == {}, "nothing was measured"
+
+
+def test_an_earlier_one_is_replaced_only_by_force(profile: Path, tmp_path: Path) -> None:
+    arguments = (POISSON, "-p", profile, "--limit", 5, "-o", tmp_path / "o")
+    simulate(*arguments)
+    assert "exists and isn't empty" in refused(*arguments)
+    simulate(*arguments, "--force")
+    assert len(table(tmp_path / "o" / "requests.parquet")) == 5
+
+
+def test_variants_and_rates_have_a_directory_each(profile: Path, tmp_path: Path) -> None:
+    arguments = (POISSON, "-p", profile, "--limit", 20)
+    simulate(*arguments, "--variant", "few:max_num_seqs=2", "-o", tmp_path / "v")
+    assert run_json(tmp_path / "v" / "profile")["scheduler"]["max_num_seqs"] == 16
+    assert run_json(tmp_path / "v" / "few")["scheduler"]["max_num_seqs"] == 2
+    found = simulate(*arguments, "--sweep-rate", "1,2.5", "--goodput", "ttft:500", "-o", tmp_path / "s")
+    assert found["paths"]["sweep"] == str(tmp_path / "s" / "sweep.parquet")
+    assert run_json(tmp_path / "s" / "rate-2.5")["replay"]["requested_rate"] == 2.5
+    ran = cbatch("report", tmp_path / "s", tmp_path / "v" / "few", "-o", tmp_path / "r.html")
+    assert ran.code == 0, ran.err
+
+
+def test_requests_that_fail_are_in_the_results(profile: Path, tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "t.parquet", [*steady(2), TraceRequest(10**9, prompt_tokens=900, output_tokens=3)])
+    ran = cbatch("simulate", trace, "-p", profile, "-o", tmp_path / "o")
+    assert ran.code == 3
+    assert [row["error_code"] for row in results(tmp_path / "o")] == [None, None, "prompt_too_long"]
 
 
 def test_neither_model_nor_native_library_is_loaded(profile: Path) -> None:

@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbatch.config import ContextConfig
+from cbatch.engine.runner import Move, StepPlan, Work
+from cbatch.engine.sequence import Sequence as Generation
 from cbatch.sim.costs import StepCostModel
+from cbatch.sim.runner import SimulatedRunner
 from cbatch.types import FinishReason, Request
 from tests.engine.factories import request
 from tests.engine.test_properties import Load, loads
@@ -67,6 +70,24 @@ def test_gaps_between_slots_cost_a_ubatch_unless_they_are_closed() -> None:
     assert max(step.decode_call_ns for step in found) == MS
     kept = play(requests, costs=costs, compact=False).steps
     assert [step.decode_call_ns for step in kept][:5] == [0, MS, MS, 2 * MS, 2 * MS]
+
+
+def test_a_prompt_that_is_moved_before_it_is_computed_waits_a_step_as_it_really_does() -> None:
+    costs = StepCostModel((0, 1), (MS, MS))
+    runner = SimulatedRunner(costs, ContextConfig(max_num_seqs=2, cells_per_seq=256))
+    seq = Generation(request("a", 1, 2), 0)
+    seq.slot = 0
+    result = runner.run(StepPlan(0, (), (), (Work(seq, 0, 1),), moves=(Move(seq, 1),)))
+    assert (result.rewound, result.calls, result.sampled) == ({seq: 0}, [], [])
+    assert len(runner.run(StepPlan(1, (), (), (Work(seq, 0, 1),))).sampled) == 1
+
+
+def test_what_has_lost_its_tokens_cant_be_moved() -> None:
+    runner = SimulatedRunner(FLAT, ContextConfig(max_num_seqs=2, cells_per_seq=256))
+    seq = Generation(request("a", 4, 2), 0)
+    seq.slot, seq.num_computed = 0, 4
+    with pytest.raises(AssertionError, match="a is moved from slot 1, which has lost its KV"):
+        runner.run(StepPlan(0, (), (Work(seq, 4, 1),), (), moves=(Move(seq, 1),)))
 
 
 def test_swapped_and_restored_tokens_cost_what_copies_do() -> None:
