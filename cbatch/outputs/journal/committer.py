@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-COMMIT_S = 0.25
+COMMIT_S = 0.5
 """What is finished waits no longer than this to be committed."""
 COMMIT_ROWS = 1_000
 """And no longer than until so many wait."""
@@ -15,7 +15,7 @@ MOST_WAITING = 4_000
 
 
 class Committer:
-    """Hands what is added to `commit(rows, steps)`, on a thread of its own, four times a second or more often.
+    """Hands what is added to `commit(rows, steps)`, on a thread of its own, twice a second or more often.
 
     What `commit` raises ends the thread, and is raised where the next thing is added.
     """
