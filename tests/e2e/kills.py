@@ -77,8 +77,8 @@ def _one_life(
         workers = parent.children()
         if workers and chance.random() < 0.5:
             workers[0].kill()
+            born_ns = time.monotonic_ns()  # not `at_ns`: finding the worker takes a while, in which it goes on
             found.of_worker += 1
-            born_ns = at_ns
             continue
         process.kill()
         process.wait()
