@@ -7,6 +7,7 @@ import time
 import numpy as np
 
 from cbatch.engine.sequence import Sequence
+from cbatch.llama import machine
 from cbatch.llama.sampling import Sampler
 from cbatch.sampling import SamplingParams
 from cbatch.types import Request
@@ -37,7 +38,7 @@ def fastest_ms(sampling: SamplingParams, n_vocab: int, calls: int = 24) -> tuple
     rng = np.random.default_rng(0)
     prompt = rng.integers(0, n_vocab, 128, dtype=np.int32)
     seqs = [Sequence(Request(str(i), prompt, sampling, stream_seed=i), 0) for i in range(ROWS)]
-    sampler = Sampler(n_vocab)
+    sampler = Sampler(n_vocab, machine.default_threads())
     logits = logits_like_a_model(n_vocab, rng)
     times = []
     for _ in range(calls):

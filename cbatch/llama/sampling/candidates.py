@@ -18,6 +18,7 @@ Logits = npt.NDArray[np.float32]
 
 _MAX_DEPTH = 128
 _MIN_COLUMNS = 1024
+"""More than blocks, so that only the last block can be uneven."""
 _GATHER_COST = 12
 """Of picking a logit out of a row, in logits read in order; measured."""
 _LOWEST = np.finfo(np.float32).min
@@ -46,7 +47,7 @@ def largest(logits: Logits, rows: list[int], k: int) -> Candidates:
     `logits` is float32[n, n_vocab], C-contiguous; k >= 1.
     """
     n_vocab = logits.shape[1]
-    depth = _depth(n_vocab, k)
+    depth = _depth(n_vocab, max(2 * k, _MIN_COLUMNS))
     maxima = _column_maxima(logits, rows, depth)
     floor = _floor(maxima, k)
     if k * depth * _GATHER_COST < n_vocab:
@@ -61,14 +62,13 @@ def chosen(row: Logits, ids: Ints) -> Candidates:
     return _ordered(row[None], [0], [ids])
 
 
-def _depth(n_vocab: int, k: int) -> int:
-    """Into how many blocks to fold a row: a power of two, 1 for small rows.
+def _depth(size: int, columns: int) -> int:
+    """Into how many blocks to fold so many values that at least `columns` are left: a power of two, 1 for few values.
 
-    At least 2k columns are left, so that the k-th largest of their maxima isn't far below the row's k-th largest; and
-    enough that they outnumber the blocks, so that only the last block can be uneven.
+    With 2k columns or more, the k-th largest of their maxima isn't far below the k-th largest value.
     """
     depth = _MAX_DEPTH
-    while depth > 1 and n_vocab < depth * max(2 * k, _MIN_COLUMNS):
+    while depth > 1 and size < depth * columns:
         depth //= 2
     return depth
 
@@ -89,10 +89,15 @@ def _column_maxima(logits: Logits, rows: list[int], depth: int) -> Logits:
 
 
 def _floor(maxima: Logits, k: int) -> Logits:
-    """float32[rows], at most the row's k-th largest logit: k columns hold one that large. NaN for a broken row."""
-    columns = maxima.shape[1]
+    """float32[rows], at most the row's k-th largest logit: k columns hold one that large. NaN for a broken row.
+
+    The columns are folded again, since a floor that is a little lower costs less than a partition of them all.
+    """
+    depth = _depth(maxima.shape[1], 8 * k)
+    columns = maxima.shape[1] // depth  # what is left over can be left out: the floor is no higher without it
     if k < columns:
-        floor = np.partition(maxima, columns - k, axis=1)[:, columns - k]
+        folded = maxima[:, : depth * columns].reshape(len(maxima), depth, columns).max(axis=1)
+        floor = np.partition(folded, columns - k, axis=1)[:, columns - k]
         floor = np.maximum(floor, _LOWEST)
     else:
         floor = np.full(len(maxima), _LOWEST, dtype=np.float32)
