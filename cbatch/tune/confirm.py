@@ -18,6 +18,9 @@ from cbatch.tune.setting import Setting
 from cbatch.types import Request
 
 PAIRS = 3
+"""At most."""
+_WANTED = 2
+"""Pairs that rows are shortened for: the shorter they are, the less is a run like the job."""
 _MOST_ROWS = 128
 _LEAST_SHARE = 0.15
 """Of a row: shorter ones would tell nothing of the job."""
@@ -39,7 +42,7 @@ Run = Callable[[Way, Sequence[Request]], float]
 
 
 def rows_in_turns(rows: Sequence[Request], usual: Way, chosen: Way, pair_s: float, left_s: float) -> list[Request]:
-    """Rows that fill the slots of both to the end, shortened alike so that up to `PAIRS` pairs fit into what is left.
+    """Rows that fill the slots of both to the end, shortened alike so that some pairs fit into what is left.
 
     `pair_s`: what both take for a row. Nothing where even one pair of short rows doesn't fit.
     """
@@ -47,7 +50,7 @@ def rows_in_turns(rows: Sequence[Request], usual: Way, chosen: Way, pair_s: floa
     share = left_s / (_SLACK * pair_s * len(some))
     if share < _LEAST_SHARE:
         return []
-    share = max(_LEAST_SHARE, share / PAIRS)
+    share = max(_LEAST_SHARE, share / _WANTED)
     return some if share >= 1 else [shortened(row, share) for row in some]
 
 

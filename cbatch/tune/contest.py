@@ -21,7 +21,7 @@ class Contest:
     best: Setting
     """That beat all before it by more than noise."""
     runner_up: Setting | None
-    """Where that is the first one: the kernels that seem to be faster, though it may be noise."""
+    """Where that is the first one: the kernels that may be faster, for all that noise hides."""
 
 
 def contest(
@@ -36,7 +36,7 @@ def contest(
 ) -> Contest:
     """The first two of `kernels` are cbatch's own rules and llama.cpp's; `refine` is called before variants are."""
     entrants = race(kernels, trial, mix, time_left=time_for_kernels)
-    best, second = winner(entrants, mix), runner_up(entrants)
+    best, second = winner(entrants, mix), runner_up(entrants, mix)
     ratio = best.ratio or 1.0
     found = [(each, 1.0) for each in entrants]
     setting, seen = best.setting, set(kernels)

@@ -103,10 +103,13 @@ def winner(entrants: Sequence[Entrant], mix: Mix) -> Entrant:
     return best if gain > max(LEAST_GAIN, best.spread, _noise(reference, mix)) else reference
 
 
-def runner_up(entrants: Sequence[Entrant]) -> Entrant | None:
-    """The fastest one where it seems to be faster than the reference, by noise or not; None where none does."""
+def runner_up(entrants: Sequence[Entrant], mix: Mix) -> Entrant | None:
+    """The fastest one but the reference where, for all that noise hides, it may be faster; None where it can't be."""
     best = min((e for e in entrants[1:] if e.ratios and e.refused is None), key=_rank, default=None)
-    return best if best is not None and (best.ratio or 0.0) > 1 + LEAST_GAIN / 2 else None
+    if best is None:
+        return None
+    noise = max(LEAST_GAIN, best.spread, _noise(entrants[0], mix))
+    return best if (best.ratio or 0.0) > 1 + LEAST_GAIN - noise else None
 
 
 def _noise(reference: Entrant, mix: Mix) -> float:

@@ -57,7 +57,8 @@ def stands(mix: Mix, most_slots: int, ubatch: int, *, tokens: int, steps: int = 
     running = [n for n in RUNNING if n < most_slots] + [most_slots]
     wide = [mix.decodes(n, steps) for n in running]
     deep = min(_DEEP, most_slots)
-    contexts = sorted({max(1, mix.context // 4), 2 * mix.context})
+    # what attention costs shows in long contexts only, and to fill them takes a share of the prompt tokens
+    contexts = sorted({max(1, mix.context // 4), min(4 * mix.context, max(2 * mix.context, tokens // 3))})
     decodes: list[Load] = [Decodes(n, context, steps) for context in contexts for n in sorted({1, deep})]
     return [Stand(tuple(wide)), Stand((*_prompts(mix, deep, ubatch, tokens), *decodes))]
 

@@ -31,7 +31,7 @@ from cbatch.tune.trials import Trials
 from cbatch.tune.workbench import Workbench
 from cbatch.types import Request
 
-_KERNELS_UNTIL, _VARIANTS_UNTIL, _SETTING_UNTIL, _SURVEY_UNTIL, _SLOTS_UNTIL = 0.25, 0.42, 0.65, 0.85, 0.97
+_KERNELS_UNTIL, _VARIANTS_UNTIL, _SETTING_UNTIL, _SURVEY_UNTIL, _SLOTS_UNTIL = 0.25, 0.42, 0.75, 0.93, 0.97
 """Shares of the budget after which nothing more of its kind is begun."""
 _TRIAL = 0.015
 """Of the budget, about what one trial may take."""
@@ -158,14 +158,7 @@ class Tuner:
         rows = rows_in_turns(self._requests, usual, chosen, pair_s, self._budget.left_s(share))
         if not rows:
             return None
-        found = confirm(
-            usual,
-            chosen,
-            rows,
-            self._run,
-            self._budget.rounds(share, PAIRS),
-            least,
-        )
+        found = confirm(usual, chosen, rows, self._run, self._budget.rounds(share, PAIRS), least)
         self._confirmations.append(found)
         return found.holds
 
@@ -173,7 +166,7 @@ class Tuner:
         cells = max(row.cells_needed for row in rows)
         with self._workbench.bench(way.setting, way.slots, cells, way.scheduler) as bench:
             steps = bench.run_rows(rows)
-        self._trials.seen[way.setting] += steps
+        self._trials.seen.setdefault(way.setting, []).extend(steps)
         return sum(step.total_ns for step in steps)
 
     def _size(self, setting: Setting) -> _Sized:
