@@ -2,12 +2,12 @@
 
 A ubatch of T tokens takes
 
-    weights(T) + output x rows of logits + thin or thick x pairs of a token and a cell that it attends to
+    weights(T) + output x rows of logits + single, thin or thick x pairs of a token and a cell that it attends to
         + scanned x pairs of a token and a cell that is passed over
 
 where `weights` is piecewise linear and never falls: on CPUs the time of a batched decode grows in steps with the number
-of sequences, not as one line. Attention to n cells costs in proportion to them; its kernels differ for streams of few
-and of many tokens (`cbatch.sim.ubatches`). Knows no plans and no clock; all times are ns.
+of sequences, not as one line. Attention to n cells costs in proportion to them; its kernels differ for streams of one,
+of few and of many tokens (`cbatch.sim.ubatches`). Knows no plans and no clock; all times are ns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from cbatch.sim.ubatches import Ubatch
 
-VERSION = 1
+VERSION = 2
 """Of the JSON form."""
 
 
@@ -35,8 +35,10 @@ class StepCostModel:
     """What a ubatch of so many tokens takes without attention and logits; never falls."""
     output_ns: float = 0.0
     """A row of logits."""
+    single_ns: float = 0.0
+    """A pair of a token and a cell that it attends to, in streams of one token."""
     thin_ns: float = 0.0
-    """A pair of a token and a cell that it attends to, in streams of few tokens."""
+    """The same, in streams of few."""
     thick_ns: float = 0.0
     """The same, in streams of many."""
     scanned_ns: float = 0.0
@@ -90,10 +92,11 @@ class StepCostModel:
         return sum(
             self.weights(tokens)
             + outputs * self.output_ns
+            + single * self.single_ns
             + thin * self.thin_ns
             + thick * self.thick_ns
             + scanned * self.scanned_ns
-            for tokens, outputs, thin, thick, scanned in ubatches
+            for tokens, outputs, single, thin, thick, scanned in ubatches
         )
 
     def overhead_ns(self, running: int) -> float:

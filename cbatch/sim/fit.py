@@ -25,6 +25,10 @@ _FAR = 0.5
 """Relative error from which a call counts less."""
 _SMOOTH = 0.3
 """Weight of equal slopes on both sides of a knot, against one call's relative error."""
+_ALIKE = 0.1
+"""Weight of equal costs of attention in all kinds of streams, against one call's relative error."""
+_PAIRS = slice(-4, -1)
+"""Of what `_sizes` gives: pairs in streams of one, few and many tokens."""
 _FOLD = 5
 """Every so many steps, one is held out to tell the error."""
 _GUESS = 0.01
@@ -42,7 +46,7 @@ def fit(steps: Sequence[MeasuredStep]) -> StepCostModel:
     knots = _knots(calls)
     values = _fit_calls(calls, knots)
     weights = np.cumsum(values[: len(knots)])
-    output, thin, thick, scanned = values[len(knots) :].tolist()
+    output, single, thin, thick, scanned = values[len(knots) :].tolist()
     step, running = _line([s.running for s in steps], [s.overhead_ns for s in steps])
     sampling, sampled = _line(*_columns([(s.sampled, s.sample_ns) for s in steps if s.sampled]))
     guess = _GUESS * float(weights[-1]) / knots[-1]
@@ -51,6 +55,7 @@ def fit(steps: Sequence[MeasuredStep]) -> StepCostModel:
         knots=knots,
         weights_ns=tuple(weights.tolist()),
         output_ns=output,
+        single_ns=single,
         thin_ns=thin,
         thick_ns=thick,
         scanned_ns=scanned,
@@ -82,14 +87,15 @@ def _knots(calls: Sequence[MeasuredCall]) -> tuple[int, ...]:
 
 
 def _fit_calls(calls: Sequence[MeasuredCall], knots: tuple[int, ...]) -> Array:
-    """float64[knots + 4]: the rise of `weights` to each knot, then the coefficients of `_sizes`."""
+    """float64[knots + 5]: the rise of `weights` to each knot, then the coefficients of `_sizes`."""
     sizes = np.array([_sizes(call, knots) for call in calls], float)
     ns = np.array([call.ns for call in calls], float)
+    typical_ns = float(np.median(ns))
+    hints = np.vstack([_smooth(knots, sizes.shape[1]), _alike(sizes)]) / typical_ns
     predicted, trust = ns, np.ones_like(ns)
     for _ in range(_ROUNDS):
         rows, wanted = sizes * (trust / predicted)[:, np.newaxis], ns * trust / predicted
-        smooth = _smooth(knots, sizes.shape[1], float(np.median(ns)))
-        values = nnls(np.vstack([rows, smooth]), np.concatenate([wanted, np.zeros(len(smooth))]))
+        values = nnls(np.vstack([rows, hints]), np.concatenate([wanted, np.zeros(len(hints))]))
         predicted = np.maximum(sizes @ values, 0.01 * ns)
         trust = np.sqrt(np.minimum(1.0, _FAR / np.maximum(np.abs(ns / predicted - 1), 1e-9)))
     scaled: Array = values * (ns.sum() / (sizes @ values).sum())
@@ -111,14 +117,22 @@ def _reached(tokens: int, knots: tuple[int, ...]) -> Array:
     return np.concatenate([[1.0], shares])
 
 
-def _smooth(knots: tuple[int, ...], width: int, typical_ns: float) -> Array:
+def _smooth(knots: tuple[int, ...], width: int) -> Array:
     """Rows that ask for equal slopes on both sides of each knot but the first."""
     lengths = np.diff(np.array(knots, float))
     rows = np.zeros((max(0, len(lengths) - 1), width))
     for i in range(len(rows)):
         shorter = min(lengths[i], lengths[i + 1])
         rows[i, i + 1], rows[i, i + 2] = -shorter / lengths[i], shorter / lengths[i + 1]
-    return rows * _SMOOTH / typical_ns
+    return rows * _SMOOTH
+
+
+def _alike(sizes: Array) -> Array:
+    """Rows that ask for one cost of a pair, whatever its stream: some kind may never have been measured."""
+    typical = float(np.median(sizes[:, _PAIRS].sum(axis=1)))
+    rows = np.zeros((2, sizes.shape[1]))
+    rows[:, _PAIRS] = [[typical, -typical, 0], [0, typical, -typical]]
+    return rows * _ALIKE
 
 
 def _line(x: Sequence[int], y: Sequence[int]) -> tuple[float, float]:

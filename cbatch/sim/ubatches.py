@@ -39,8 +39,10 @@ class Ubatch(NamedTuple):
 
     tokens: int
     outputs: int
+    single: int
+    """Pairs of a token and a cell that it attends to, in streams of one token."""
     thin: int
-    """Pairs of a token and a cell that it attends to, in streams of few tokens."""
+    """The same, in streams of more, but fewer than `TILE`, tokens."""
     thick: int
     """The same, in streams of `TILE` tokens or more."""
     scanned: int
@@ -99,7 +101,7 @@ def _stream_ubatch(spans: Spans, count: int) -> Ubatch:
     starts = [span.start for span in spans]
     pairs = count * sum(starts) + len(starts) * _pairs(0, count)
     outputs = sum([span.outputs for span in spans])
-    return _ubatch(count * len(starts), outputs, pairs, padded(max(starts) + count), thick=count >= TILE)
+    return _ubatch(count * len(starts), outputs, pairs, padded(max(starts) + count), count)
 
 
 def cut_pool(spans: Spans, most: int, used: int) -> list[Ubatch]:
@@ -116,12 +118,18 @@ def cut_pool(spans: Spans, most: int, used: int) -> list[Ubatch]:
         tokens = most - room
         pairs = sum(_pairs(span.start, span.length) for span in group)
         outputs = sum(span.outputs for span in group)
-        found.append(_ubatch(tokens, outputs, pairs, padded(max(1, used)), thick=tokens >= TILE))
+        found.append(_ubatch(tokens, outputs, pairs, padded(max(1, used)), tokens))
     return found
 
 
-def _ubatch(tokens: int, outputs: int, pairs: int, cells: int, *, thick: bool) -> Ubatch:
-    return Ubatch(tokens, outputs, 0 if thick else pairs, pairs if thick else 0, tokens * cells)
+def _ubatch(tokens: int, outputs: int, pairs: int, cells: int, each: int) -> Ubatch:
+    """`each`: tokens of a stream."""
+    scanned = tokens * cells
+    if each == 1:
+        return Ubatch(tokens, outputs, pairs, 0, 0, scanned)
+    if each < TILE:
+        return Ubatch(tokens, outputs, 0, pairs, 0, scanned)
+    return Ubatch(tokens, outputs, 0, 0, pairs, scanned)
 
 
 def _pairs(start: int, count: int) -> int:

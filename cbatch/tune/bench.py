@@ -14,12 +14,14 @@ from cbatch.sim.ubatches import Span, cut_pool, cut_streams
 from cbatch.tune.loads import Load
 from cbatch.types import CallRecord, Computed, Request, StepRecord
 
+_NO_LIMIT = 2**62  # bytes
+
 
 class Bench:
     """A runner under measurement.
 
     `vocabulary`: random tokens are below it. `streams`: it computes slots as streams of KV (`cbatch.sim.ubatches`), in
-    ubatches of at most `ubatch` tokens. Without a `scheduler` sequences share nothing but samples' prompts.
+    ubatches of at most `ubatch` tokens. Without a `scheduler` sequences share what they can, but no cells of a pool.
     """
 
     def __init__(
@@ -37,7 +39,11 @@ class Bench:
         if scheduler is None:  # in a pool too, sequences get cells of their own: a job's rows seldom share theirs
             capacity = runner.capacity
             scheduler = SchedulerConfig(
-                capacity.max_num_seqs, capacity.max_batched_tokens, share_cells=False, compact=False
+                capacity.max_num_seqs,
+                capacity.max_batched_tokens,
+                prefix_cache_bytes=_NO_LIMIT,
+                share_cells=False,
+                compact=False,
             )
         self._engine = Engine(runner, scheduler)
 

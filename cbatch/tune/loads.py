@@ -1,4 +1,4 @@
-"""What is run to see costs: prompts, and decodes of many sequences at one context length. Knows no model."""
+"""What is run to see costs: prompts, what follows a prefix, and decodes at one context length. Knows no model."""
 
 from __future__ import annotations
 
@@ -33,6 +33,35 @@ class Prompts:
 
 
 @dataclass(frozen=True, slots=True)
+class Tails:
+    """`running` prompts of one `prefix`, computed once and restored for the others, and `length` tokens of their own.
+
+    Prompts alone tell little of chunks that follow a long context. Then all decode for so many steps.
+    """
+
+    running: int
+    prefix: int
+    length: int
+    steps: int
+
+    @property
+    def cells(self) -> int:
+        """KV cells of each."""
+        return self.prefix + self.length + self.steps
+
+    @property
+    def slots(self) -> int:
+        return self.running
+
+    def requests(self, vocabulary: int) -> list[Request]:
+        rng = np.random.default_rng(4)
+        prefix = _tokens(rng, self.prefix, vocabulary)
+        tails = [_tokens(rng, self.length, vocabulary) for _ in range(self.running)]
+        sampling = SamplingParams(max_tokens=self.steps + 1, ignore_eos=True)
+        return [Request(f"t{i}", np.concatenate([prefix, tail]), sampling) for i, tail in enumerate(tails)]
+
+
+@dataclass(frozen=True, slots=True)
 class Decodes:
     """`running` sequences that have `context` tokens, for so many steps.
 
@@ -59,7 +88,7 @@ class Decodes:
         return [Request("d", prompt, sampling, fork_seeds=tuple(range(1, self.running)))]
 
 
-Load = Prompts | Decodes
+Load = Prompts | Tails | Decodes
 
 
 def slots_of(loads: Iterable[Load]) -> int:

@@ -10,7 +10,7 @@ from cbatch.sim.costs import StepCostModel
 from cbatch.sim.fit import fit, held_out
 from cbatch.sim.measured import Deviation, MeasuredStep
 from cbatch.tune.bench import Bench, settled
-from cbatch.tune.loads import Decodes, Load, Prompts, cells_of, slots_of
+from cbatch.tune.loads import Decodes, Load, Prompts, Tails, cells_of, slots_of
 from cbatch.tune.mix import Mix, Speeds
 
 OpenBench = Callable[[int, int], AbstractContextManager[Bench]]
@@ -23,6 +23,8 @@ _LEAST_STEP = 0.1
 """Of a step with many sequences, what one with a single sequence takes."""
 _DEEP = 16
 """Sequences of the context in which long ones are measured."""
+_TAIL = 32
+"""Tokens behind a long context: few enough for the kernels of thin streams."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +59,16 @@ def stands(mix: Mix, most_slots: int, ubatch: int, *, tokens: int, steps: int = 
     running = [n for n in RUNNING if n < most_slots] + [most_slots]
     wide = [mix.decodes(n, steps) for n in running]
     deep = min(_DEEP, most_slots)
-    # what attention costs shows in long contexts only, and to fill them takes a share of the prompt tokens
-    contexts = sorted({max(1, mix.context // 4), min(4 * mix.context, max(2 * mix.context, tokens // 3))})
-    decodes: list[Load] = [Decodes(n, context, steps) for context in contexts for n in sorted({1, deep})]
-    return [Stand(tuple(wide)), Stand((*_prompts(mix, deep, ubatch, tokens), *decodes))]
+    short = [Decodes(n, max(1, mix.context // 4), steps) for n in sorted({1, deep})]
+    return [Stand(tuple(wide)), Stand((*_prompts(mix, deep, ubatch, tokens), *short, *_long(mix, deep, tokens, steps)))]
+
+
+def _long(mix: Mix, slots: int, tokens: int, steps: int) -> list[Load]:
+    """Contexts of a third of the tokens, where that is enough to see what attention costs, and to compute behind it."""
+    context = min(4 * mix.context, tokens // 3)
+    if context < 2 * mix.context or slots == 1:
+        return [Decodes(n, 2 * mix.context, steps) for n in sorted({1, slots})]
+    return [Tails(slots, context, max(1, min(_TAIL, tokens // 4 // slots)), steps)]
 
 
 def _prompts(mix: Mix, slots: int, ubatch: int, tokens: int) -> Iterator[Prompts]:
@@ -84,8 +92,14 @@ def expected_s(stands: Iterable[Stand], speeds: Speeds) -> float:
 def _expected_ns(load: Load, speeds: Speeds) -> float:
     if isinstance(load, Prompts):
         return sum(load.lengths) * speeds.prompt_ns
+    if isinstance(load, Tails):
+        return (load.prefix + load.running * load.length) * speeds.prompt_ns + _decodes_ns(load, speeds)
+    return load.context * speeds.prompt_ns + _decodes_ns(load, speeds)
+
+
+def _decodes_ns(load: Tails | Decodes, speeds: Speeds) -> float:
     share = max(_LEAST_STEP, load.running / speeds.running)
-    return load.context * speeds.prompt_ns + (load.steps + 1) * share * speeds.step_ns
+    return (load.steps + 1) * share * speeds.step_ns
 
 
 def survey(

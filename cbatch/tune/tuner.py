@@ -35,6 +35,8 @@ _KERNELS_UNTIL, _VARIANTS_UNTIL, _SETTING_UNTIL, _SURVEY_UNTIL, _SLOTS_UNTIL = 0
 """Shares of the budget after which nothing more of its kind is begun."""
 _TRIAL = 0.015
 """Of the budget, about what one trial may take."""
+_SURVEY_TOKENS = 8
+"""Prompt tokens of the survey, in those of the first trials."""
 _SURVEY = 0.25
 """Of the budget, what there is for the survey in any case."""
 _REPETITIONS = 3
@@ -70,6 +72,7 @@ class Tuner:
         self._usual = min(SLOTS, self._most_slots(self.default))
         self._trials = Trials(workbench, self._mix, self._usual, _TRIAL * budget.seconds, self._say_speeds)
         self._speeds: dict[Setting, Speeds] = {}
+        self._survey_tokens = 0
         self._begins_by = 1.0
         """Of the moments up to the survey, less where that takes so long that it has to begin earlier."""
         self._confirmations: list[Confirmation] = []
@@ -97,6 +100,7 @@ class Tuner:
 
     def _calibrate(self) -> None:
         self._trials.calibrate(self.default)
+        self._survey_tokens = _SURVEY_TOKENS * self._trials.tokens
         seconds = self._budget.seconds
         left = seconds - expected_s(self._stands(self.default), self._speeds[self.default])
         self._begins_by = max(0.0, min(1.0, left / seconds / (1 - _SURVEY)))
@@ -196,7 +200,7 @@ class Tuner:
     def _stands(self, setting: Setting) -> list[Stand]:
         trials = self._trials
         most = self._most_slots(setting)
-        return stands(trials.mix, most, setting.ubatch, tokens=4 * trials.tokens, steps=trials.steps)
+        return stands(trials.mix, most, setting.ubatch, tokens=self._survey_tokens, steps=trials.steps)
 
     def _tuning(self, tried: Sequence[Tried], sized: _Sized, option: SlotOption) -> Tuning:
         if (busy := self._company.cpus) > _COMPANY:

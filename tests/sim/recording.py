@@ -24,6 +24,7 @@ COSTS = StepCostModel(
     knots=(0, 1, 4, 16, 256),
     weights_ns=(2e6, 5e6, 8e6, 20e6, 140e6),
     output_ns=1e6,
+    single_ns=4e3,
     thin_ns=4e3,
     thick_ns=1e3,
     step_ns=2e5,

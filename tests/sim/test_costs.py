@@ -12,7 +12,7 @@ from cbatch.sim.ubatches import Ubatch
 from tests.sim.recording import COSTS
 
 MODEL = StepCostModel(
-    knots=(0, 2, 4, 8), weights_ns=(10, 20, 20, 60), output_ns=1, thin_ns=2, thick_ns=3, scanned_ns=0.5
+    knots=(0, 2, 4, 8), weights_ns=(10, 20, 20, 60), output_ns=1, single_ns=4, thin_ns=2, thick_ns=3, scanned_ns=0.5
 )
 
 
@@ -27,7 +27,8 @@ def test_beyond_the_last_knot_they_go_on_as_in_the_last_half() -> None:
 
 
 def test_a_call_is_the_sum_of_its_parts() -> None:
-    assert MODEL.call_ns([Ubatch(4, 3, 7, 0, 8), Ubatch(2, 0, 0, 5, 2)]) == (20 + 3 + 14 + 4) + (20 + 15 + 1)
+    assert MODEL.call_ns([Ubatch(4, 3, 0, 7, 0, 8), Ubatch(2, 0, 0, 0, 5, 2)]) == (20 + 3 + 14 + 4) + (20 + 15 + 1)
+    assert MODEL.call_ns([Ubatch(1, 1, 9, 0, 0, 0)]) == 15 + 1 + 36
     assert MODEL.call_ns([]) == 0
 
 
@@ -50,7 +51,7 @@ def test_json_and_back() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"version": 2}, "version 2"),
+        ({"version": 1}, "version 1"),
         ({"knots": [0, 4, 1, 16, 256]}, "rising"),
         ({"knots": [1, 2, 4, 16, 256]}, "rising"),
         ({"weights_ns": [5, 4, 3, 2, 1]}, "rising"),

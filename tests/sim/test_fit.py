@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -46,11 +48,12 @@ def load(costs: StepCostModel, seed: int, count: int = 400, noise: float = 0.0) 
 
 
 models = st.builds(
-    lambda base, rises, output, thin, thick: StepCostModel(
+    lambda base, rises, output, single, thick: StepCostModel(
         (0, 1, 4, 16, 128, 512),
         tuple(np.cumsum([base, *rises]).tolist()),
         output_ns=output,
-        thin_ns=thin,
+        single_ns=single,
+        thin_ns=single,
         thick_ns=thick,
         step_ns=2e5,
         running_ns=1e4,
@@ -111,6 +114,28 @@ def test_snapshots_by_token() -> None:
 def test_restores_that_were_never_measured_are_guessed_from_prompts() -> None:
     found = fit(load(COSTS, 3))
     assert found.restore_ns == found.save_ns > 0
+
+
+def test_streams_that_were_never_measured_attend_at_the_price_of_the_others() -> None:
+    costs = replace(COSTS, single_ns=4e3, thin_ns=4e3, thick_ns=4e3)
+    random = np.random.default_rng(4)
+    found = fit([step(costs, decode(n, int(random.integers(10, 2000))), n) for n in (1, 2, 4, 8, 16) * 40])
+    assert found.thin_ns == pytest.approx(found.single_ns, rel=0.05)
+    assert found.thick_ns == pytest.approx(found.single_ns, rel=0.05)
+    assert found.single_ns + found.scanned_ns == pytest.approx(4e3, rel=0.1)
+
+
+def test_each_kind_of_stream_has_a_price_of_its_own() -> None:
+    costs = replace(COSTS, single_ns=6e3, thin_ns=3e3, thick_ns=1e3)
+    random = np.random.default_rng(5)
+
+    def some(length: int) -> tuple[Ubatch, ...]:
+        return tuple(cut_streams([Span(slot, int(random.integers(0, 1000)), length, 0) for slot in range(2)], 512))
+
+    found = fit([step(costs, some(length), 2) for length in (1, 8, 32, 64, 128) * 40])
+    assert found.single_ns == pytest.approx(6e3, rel=0.05)
+    assert found.thin_ns == pytest.approx(3e3, rel=0.05)
+    assert found.thick_ns == pytest.approx(1e3, rel=0.05)
 
 
 def test_too_few_steps() -> None:

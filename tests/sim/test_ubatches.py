@@ -32,8 +32,9 @@ def described(ubatch: list[tuple[int, int]], outputs: int) -> Ubatch:
     pairs = sum(position + 1 for _, position in ubatch)
     each = len(ubatch) // len({slot for slot, _ in ubatch})
     cells = padded(max(position for _, position in ubatch) + 1)
-    thick = each >= TILE
-    return Ubatch(len(ubatch), outputs, 0 if thick else pairs, pairs if thick else 0, len(ubatch) * cells)
+    single, thick = each == 1, each >= TILE
+    thin = not single and not thick
+    return Ubatch(len(ubatch), outputs, single * pairs, thin * pairs, thick * pairs, len(ubatch) * cells)
 
 
 @given(spans, st.sampled_from([16, 64, 512]))
@@ -50,14 +51,14 @@ def test_a_pool_is_cut_in_order_whosever_the_tokens_are(call: list[Span], most: 
     assert [ubatch.tokens for ubatch in found] == [min(most, tokens - i) for i in range(0, tokens, most)]
     assert sum(ubatch.outputs for ubatch in found) == sum(span.outputs for span in call)
     pairs = sum(position + 1 for s in call for position in range(s.start, s.start + s.length))
-    assert sum(ubatch.thin + ubatch.thick for ubatch in found) == pairs
+    assert sum(ubatch.single + ubatch.thin + ubatch.thick for ubatch in found) == pairs
     assert all(ubatch.scanned == ubatch.tokens * padded(max(1, used)) for ubatch in found)
 
 
 def test_gaps_between_slots_cost_a_ubatch_each() -> None:
     decodes = [Span(slot, 9, 1, 1) for slot in (0, 1, 3, 7, 8)]
     assert [ubatch.tokens for ubatch in cut_streams(decodes, 512)] == [2, 1, 2]
-    assert cut_streams(decodes, 512)[0] == Ubatch(2, 2, 20, 0, 512)
+    assert cut_streams(decodes, 512)[0] == Ubatch(2, 2, 20, 0, 0, 512)
 
 
 def test_unequal_prompts_are_cut_where_the_shorter_ends() -> None:

@@ -50,6 +50,7 @@ def costs(factor: float = 1.0, *, most: float = 2.4e8) -> StepCostModel:
     return StepCostModel(
         knots=(0, 1, 8, 32, 64, 256),
         weights_ns=tuple(factor * ns for ns in (5e6, 1e7, 2e7, 4e7, 7.8e7, most)),
+        single_ns=factor * 500,
         thin_ns=factor * 500,
         thick_ns=factor * 200,
         step_ns=2e5,

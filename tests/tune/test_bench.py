@@ -16,7 +16,7 @@ from cbatch.llama.tokenizer import Tokenizer
 from cbatch.sim.measured import MeasuredCall, MeasuredStep
 from cbatch.sim.ubatches import Ubatch
 from cbatch.tune.bench import Bench, settled
-from cbatch.tune.loads import Decodes, Prompts
+from cbatch.tune.loads import Decodes, Prompts, Tails
 from cbatch.tune.mix import Mix, made_up, speeds_of
 from cbatch.tune.setting import Setting
 from cbatch.tune.survey import stands, survey
@@ -77,7 +77,7 @@ def test_a_survey_gives_a_cost_model(tiny: Model) -> None:
 
 
 def step(ns: int, tokens: int = 4) -> MeasuredStep:
-    return MeasuredStep((MeasuredCall((Ubatch(tokens, 0, 0, 0, 0),), ns),), running=1, overhead_ns=ns // 10)
+    return MeasuredStep((MeasuredCall((Ubatch(tokens, 0, 0, 0, 0, 0),), ns),), running=1, overhead_ns=ns // 10)
 
 
 def test_repetitions_take_their_middle_times() -> None:
@@ -89,3 +89,11 @@ def test_repetitions_take_their_middle_times() -> None:
 def test_repetitions_that_went_differently_stay_as_they_are() -> None:
     found = settled([[step(100)], [step(900, tokens=5)]])
     assert [each.calls_ns for each in found] == [100, 900]
+
+
+def test_tails_follow_a_prefix_that_is_computed_once(bench: Bench) -> None:
+    steps = bench.run(Tails(3, 40, 8, 2))
+    ubatches = [ubatch for step in steps for call in step.calls for ubatch in call.ubatches]
+    assert [ubatch.tokens for ubatch in ubatches] == [40, 3 * 8, 3, 3]
+    assert ubatches[1].thin == 3 * (8 * 40 + 8 * 9 // 2)
+    assert sum(step.restored_tokens for step in steps) >= 2 * 40
