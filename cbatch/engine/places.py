@@ -98,9 +98,10 @@ class Places:
         """Make room for a sequence at the cost of others, if enough of those that run give way to it."""
         if self._config.preempt == "off" or self.admission.keeps_slots or not self.kv.fits(cells):
             return False
+        settled = [each for each in self.running if each not in draft.admitted]  # who came in just now stays
         chosen: list[Sequence] = []
         room = self.kv.unreserved
-        for victim in victims(self.running, seq, self.waiting.rank):
+        for victim in victims(settled, seq, self.waiting.rank):
             assert victim.slot is not None
             chosen.append(victim)
             room += self.kv.own(victim.slot)

@@ -65,6 +65,7 @@ def loads(draw: st.DrawFn) -> Load:
         "drain": draw(st.sampled_from(["arrival", "longest"])),
         "share_cells": overflow.policy != "shift",
         "preempt": preempt,
+        "ageing_ns": draw(st.sampled_from([1 << 40, 4, 1])),  # of arrivals that are 1 ns apart
         "kv_overcommit": preempt != "off" and draw(st.booleans()),
         "batching": draw(st.sampled_from(["continuous", "continuous", "static"])),
     }

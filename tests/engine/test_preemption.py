@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from cbatch.clock import VirtualClock
 from cbatch.engine import FakeRunner
+from cbatch.sampling import SamplingParams
+from cbatch.types import Request
 from tests.engine.factories import engine, request
 
 S = 1_000_000_000
@@ -45,6 +49,28 @@ def test_swapped_work_isn_t_computed_again_and_recomputed_work_is() -> None:
         outputs = {output.id: output for output in batch}
         assert outputs["low"].preemptions == 1
         assert sum(work.length for plan in runner.plans for work in plan.prefills) == computed
+
+
+def test_who_was_let_in_in_a_step_gives_way_to_nobody_in_it() -> None:
+    batch, runner = engine(max_num_seqs=2, prefix_cache_bytes=1 << 20, group_prefixes=True)
+    shared = list(range(200))
+
+    def add(name: str, prompt: list[int], priority: int, arrival_s: int) -> None:
+        sampling = SamplingParams(max_tokens=4)
+        batch.add(Request(name, np.array(prompt), sampling, priority=priority, arrival_ns=arrival_s * S))
+
+    add("first", [*shared, 1, 2], 1, 0)
+    add("second", [*shared, 3, 4], 1, 0)
+    batch.step()
+    add("head", list(range(1000, 1100)), 1, 1)
+    add("of their group", [*shared, 5, 6], 1, 100)
+    add("urgent by now", list(range(3000, 3100)), 0, 350)
+    outputs = list(batch)
+    assert len(outputs) == 5
+    assert all(output.error is None for output in outputs)
+    entered = [{seq.id for seq in plan.admitted} for plan in runner.plans]
+    assert {"of their group", "head"} in entered
+    assert not any(names & {seq.id for seq in plan.preempted} for names, plan in zip(entered, runner.plans, strict=True))
 
 
 def test_off_lets_everybody_finish() -> None:
