@@ -6,7 +6,8 @@
 Time per token: each step's wall time is split between prompt and output tokens as its native calls' time is (a mixed
 call's by its tokens), so the two terms don't count the same second twice, whichever way the steps are composed.
 
-Prompt tokens left: those of rows read that aren't computed, plus the mean prompt for each row not yet read.
+Prompt tokens left: those of rows read that are neither computed nor restored, plus the mean prompt for each row not yet
+read; of all these, the share that was computed so far, as prefixes and samples' prompts are restored for others.
 
 Output tokens left: `m` for each unfinished row, where m = output tokens so far / rows finished. It is the maximum
 likelihood estimate of a mean from lifetimes of which some are still running (exponential, right-censored), so it
@@ -28,10 +29,11 @@ class TokenEta:
         self._prompt_read = 0
         self._prompt_skipped = 0
         self._prompt_computed = 0
+        self._prompt_restored = 0
         self._max_read = 0
         self._max_unfinished = 0
         self._output = 0
-        self._output_unfinished = 0
+        self._output_unfinished = 0.0
         self._prompt_ns = 0.0
         self._output_ns = 0.0
 
@@ -39,20 +41,21 @@ class TokenEta:
         """A request that is going to run."""
         self._unfinished[row] = request
         self._read += 1
-        self._prompt_read += int(request.prompt.size)
-        self._max_read += request.sampling.max_tokens
-        self._max_unfinished += request.sampling.max_tokens
+        self._prompt_read += _prompt_tokens(request)
+        self._max_read += _max_tokens(request)
+        self._max_unfinished += _max_tokens(request)
 
     def step(self, record: StepRecord) -> None:
         prompt_ns, output_ns = split_ns(record)
         self._prompt_ns += prompt_ns
         self._output_ns += output_ns
         self._prompt_computed += record.prefill_tokens
+        self._prompt_restored += record.restored_tokens
         self._output += record.output_tokens
         self._output_unfinished += record.output_tokens
 
     def finished(self, row: int, output: RequestOutput) -> None:
-        self._output_unfinished -= int(output.token_ids.size)
+        self._output_unfinished -= _sampled_tokens(output)
         self._finished += 1
         self._leave(row, computed=output.first_token_ns is not None)
 
@@ -64,9 +67,9 @@ class TokenEta:
         request = self._unfinished.pop(row, None)
         if request is None:
             return
-        self._max_unfinished -= request.sampling.max_tokens
+        self._max_unfinished -= _max_tokens(request)
         if not computed:
-            self._prompt_skipped += int(request.prompt.size)
+            self._prompt_skipped += _prompt_tokens(request)
 
     def seconds(self, unread_rows: int) -> float | None:
         """Until the last row ends, with `unread_rows` more to come; None while there is nothing to tell it from."""
@@ -81,15 +84,31 @@ class TokenEta:
         return (prompt * per_prompt + output * per_output) / 1e9
 
     def _prompt_left(self, unread_rows: int) -> float:
-        left = self._prompt_read - self._prompt_skipped - self._prompt_computed
-        return max(0, left) + unread_rows * self._prompt_read / self._read
+        done = self._prompt_computed + self._prompt_restored
+        left = max(0, self._prompt_read - self._prompt_skipped - done) + unread_rows * self._prompt_read / self._read
+        return left * self._prompt_computed / done if done else left
 
     def _output_left(self, unread_rows: int) -> float:
         unread_max = unread_rows * self._max_read / self._read
-        most = max(0, self._max_unfinished - self._output_unfinished) + unread_max
+        most = max(0.0, self._max_unfinished - self._output_unfinished) + unread_max
         if self._finished == 0:
             return most
         return min(most, (len(self._unfinished) + unread_rows) * self._output / self._finished)
+
+
+def _prompt_tokens(request: Request) -> int:
+    """Of all its samples."""
+    return request.num_samples * int(request.prompt.size)
+
+
+def _max_tokens(request: Request) -> int:
+    return request.num_samples * request.sampling.max_tokens
+
+
+def _sampled_tokens(output: RequestOutput) -> float:
+    """Of all its samples: those that `best_of` left out count as the others do."""
+    given = [output, *output.others]
+    return sum(each.token_ids.size for each in given) * output.request.num_samples / len(given)
 
 
 def split_ns(record: StepRecord) -> tuple[float, float]:

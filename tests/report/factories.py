@@ -38,8 +38,9 @@ def make_ref(number: int) -> RowRef:
     return RowRef(number, f"row-{number}", f"prompts.jsonl:{number}", 0)
 
 
-def make_request(number: int, prompt: int = 10, max_tokens: int = 20) -> Request:
-    return Request(f"row-{number}", np.zeros(prompt, np.int32), SamplingParams(max_tokens=max_tokens))
+def make_request(number: int, prompt: int = 10, max_tokens: int = 20, samples: int = 1) -> Request:
+    sampling = SamplingParams(max_tokens=max_tokens, n=samples)
+    return Request(f"row-{number}", np.zeros(prompt, np.int32), sampling, fork_seeds=tuple(range(1, samples)))
 
 
 def make_job(number: int, prompt: int = 10, max_tokens: int = 20) -> tuple[RowRef, Request]:
@@ -76,6 +77,7 @@ def make_step(
     mixed_ns: int = 0,
     finished: int = 0,
     busy: int = 1,
+    restored: int = 0,
 ) -> StepRecord:
     return StepRecord(
         step=0,
@@ -101,6 +103,7 @@ def make_step(
         kv_used_cells=0,
         kv_reserved_cells=0,
         kv_total_cells=1,
+        restored_tokens=restored,
     )
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cbatch.report.eta import TokenEta, split_ns
@@ -70,6 +72,33 @@ def test_rows_that_wont_run_cost_nothing() -> None:
     eta.finished(2, make_output(make_request(2, prompt=1000), tokens=0, first_ns=None))
     eta.refused(99)  # was never read as a request
     assert eta.seconds(0) == pytest.approx(10 * 0.05)
+
+
+def test_restored_tokens_are_done_and_will_be_restored() -> None:
+    eta = TokenEta()
+    for row in range(10):
+        eta.read(row, make_request(row, prompt=500, max_tokens=1))
+    eta.step(make_step(0, 5 * SECOND, prefill=500, output=1, prefill_ns=1))
+    for row in range(9):
+        if row:
+            eta.step(make_step(0, SECOND // 5, prefill=20, output=1, prefill_ns=1, restored=480))
+        eta.finished(row, make_output(make_request(row, prompt=500, max_tokens=1), tokens=1))
+    # one row left: 500 of 4,500 tokens, of which 660 were computed, at 10 ms each
+    assert eta.seconds(0) == pytest.approx(0.5 * 6.6 / 4.5, rel=0.01)
+
+
+@pytest.mark.parametrize("given", [4, 2])
+def test_samples_are_sequences_each(given: int) -> None:
+    """`given`: best_of leaves the others out."""
+    eta = TokenEta()
+    requests = [make_request(row, prompt=1, max_tokens=100, samples=4) for row in range(10)]
+    for row, request in enumerate(requests):
+        eta.read(row, request)
+    for row, request in enumerate(requests[:4]):
+        eta.step(make_step(0, 4 * SECOND, prefill=1, output=400, decode_ns=1, restored=3))
+        first, *others = [make_output(request, tokens=100) for _ in range(given)]
+        eta.finished(row, replace(first, others=tuple(others)))
+    assert eta.seconds(0) == pytest.approx(6 * 4, rel=0.01)
 
 
 @pytest.mark.parametrize("slots", [1, 8])
