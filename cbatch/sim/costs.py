@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -71,6 +71,11 @@ class StepCostModel:
     def single_costs(cls) -> tuple[str, ...]:
         """The names of the coefficients beside `weights_ns`."""
         return tuple(f.name for f in fields(cls) if f.name not in ("knots", "weights_ns"))
+
+    def scaled(self, factor: float) -> StepCostModel:
+        """Of a machine on which all takes that many times as long."""
+        costs = {name: factor * getattr(self, name) for name in self.single_costs()}
+        return replace(self, weights_ns=tuple(factor * ns for ns in self.weights_ns), **costs)
 
     def weights(self, tokens: int) -> float:
         """Of a ubatch of so many tokens. Beyond the last knot it goes on as in the last half of the knots' range."""

@@ -58,7 +58,7 @@ def _tried(found: Sequence[tuple[Entrant, float]], kernels: Sequence[Setting], m
     of_llama_cpp = next((each.ratio for each, _ in found if each.setting in kernels[1:2]), None) or None
     for entrant, base in found:
         over = None if entrant.ratio is None else entrant.ratio * base
-        speeds = entrant.typical
+        speeds = entrant.fastest
         yield Tried(
             setting=entrant.setting,
             speeds=speeds,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from cbatch.errors import EngineError
 from cbatch.tune.loads import Decodes, Prompts
 from cbatch.tune.mix import Mix, Speeds, speeds_of
-from cbatch.tune.race import race, winner
+from cbatch.tune.race import LEAST_ROUNDS, race, winner
 from cbatch.tune.setting import Setting, kernels
 from cbatch.tune.workbench import Workbench
 
@@ -22,7 +22,6 @@ LEAST_JOB_S = 180.0
 """Shorter jobs don't earn it back: kernels differ by some percent."""
 _TRIALS = 9
 """For which there should be time: of the default alone, and two rounds of a race of four."""
-_LEAST_ROUNDS = 2
 _PROBE = 16
 """Tokens."""
 
@@ -134,7 +133,7 @@ class _Calibration:
         tried = [each for each in kernels(self._default, self._default, allow_kv_quant=False) if each.kv_type != "f32"]
         entrants = race(tried, self._trial, mix, time_left=self._time_left)
         others = [each for each in entrants[1:] if each.refused is None]
-        if others and max(len(each.ratios) for each in others) < _LEAST_ROUNDS:
+        if others and max(len(each.speeds) for each in others) < LEAST_ROUNDS:
             raise self._too_slow()
         best = winner(entrants, mix)
         return Fastest(best.setting, best.ratio or 1.0, self._elapsed_ns / 1e9)

@@ -1,7 +1,8 @@
-"""Which of several settings is fastest, on a machine whose speed drifts: successive halving against a reference.
+"""Which of several settings is fastest, on a shared machine: successive halving against a reference.
 
-In each round every one that is left is tried once, and so is the reference, so that what counts is the ratio of two
-times that were measured within seconds. After a round the slower half goes (Jamieson & Talwalkar 2016), and whatever
+In each round every one that is left is tried once, and so is the reference. Other programs and a processor that gets
+warm only ever make a trial slower, so what counts of a setting are its fastest prompt and its fastest step, beside the
+reference's of the same rounds. From the second round on the slower half goes (Jamieson & Talwalkar 2016), and whatever
 is far behind. Knows what a trial gives, and not how it is made.
 """
 
@@ -9,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 
 from cbatch.errors import EngineError, UsageError
 from cbatch.tune.mix import Mix, Speeds
@@ -17,9 +17,9 @@ from cbatch.tune.setting import Setting
 
 LEAST_GAIN = 0.03
 """Below it a difference is taken for noise."""
-_FAR = 0.85
-"""Of the best ratio: what is below isn't tried again."""
-_LEAST_ROUNDS = 2
+_FAR, _HOPELESS = 0.85, 0.6
+"""Of the best ratio: what is below isn't tried again, after some rounds and after the first one."""
+LEAST_ROUNDS = 2
 """Once may be chance."""
 
 Trial = Callable[[Setting], Speeds]
@@ -31,27 +31,25 @@ class Entrant:
 
     setting: Setting
     speeds: list[Speeds] = field(default_factory=list)
-    ratios: list[float] = field(default_factory=list)
-    """How many times as fast as the reference, in each round."""
+    """Of each round, as long as it was in the race."""
+    ratio: float | None = None
+    """How many times as fast as the reference."""
     refused: str | None = None
     """Why no context of this kind can be made."""
 
     @property
-    def ratio(self) -> float | None:
-        return median(self.ratios) if self.ratios else None
+    def fastest(self) -> Speeds | None:
+        return fastest(self.speeds) if self.speeds else None
 
-    @property
-    def spread(self) -> float:
-        """Half of what ratios differ by."""
-        return (max(self.ratios) - min(self.ratios)) / 2 if self.ratios else 0.0
+    def noise(self, mix: Mix) -> float:
+        """What its two fastest rounds differ by, as a share."""
+        times = sorted(mix.row_ns(speeds) for speeds in self.speeds)
+        return times[1] / times[0] - 1 if len(times) > 1 else 0.0
 
-    @property
-    def typical(self) -> Speeds | None:
-        """Medians."""
-        if not self.speeds:
-            return None
-        prompt, step = median(s.prompt_ns for s in self.speeds), median(s.step_ns for s in self.speeds)
-        return Speeds(prompt, step, self.speeds[0].running)
+
+def fastest(speeds: Sequence[Speeds]) -> Speeds:
+    """Of trials of one setting: the fastest prompt, and the fastest step."""
+    return Speeds(min(s.prompt_ns for s in speeds), min(s.step_ns for s in speeds), speeds[0].running)
 
 
 def race(
@@ -60,31 +58,39 @@ def race(
     """The first setting is the reference. Those that there was no time for have no ratio."""
     reference, *others = (Entrant(setting) for setting in settings)
     left = others
-    for _ in range(rounds):
+    for number in range(1, rounds + 1):
         if not left or not time_left():
             break
         reference.speeds.append(trial(reference.setting))
-        reference.ratios.append(1.0)
-        base = mix.row_ns(reference.speeds[-1])
+        reference.ratio = 1.0
         for entrant in left:
             if time_left():
-                _try(entrant, trial, mix, base)
-        left = _survivors(left)
+                _try(entrant, trial)
+                entrant.ratio = _ratio(entrant, reference, mix)
+        left = _survivors(left, number)
     return [reference, *others]
 
 
-def _try(entrant: Entrant, trial: Trial, mix: Mix, base_ns: float) -> None:
+def _try(entrant: Entrant, trial: Trial) -> None:
     try:
         entrant.speeds.append(trial(entrant.setting))
     except (UsageError, EngineError) as error:
         entrant.refused = str(error)
-    else:
-        entrant.ratios.append(base_ns / mix.row_ns(entrant.speeds[-1]))
 
 
-def _survivors(entrants: Sequence[Entrant]) -> list[Entrant]:
+def _ratio(entrant: Entrant, reference: Entrant, mix: Mix) -> float | None:
+    """Of the rounds that the entrant was in, which are the first ones."""
+    if not entrant.speeds:
+        return None
+    same = reference.speeds[: len(entrant.speeds)]
+    return mix.row_ns(fastest(same)) / mix.row_ns(fastest(entrant.speeds))
+
+
+def _survivors(entrants: Sequence[Entrant], rounds: int) -> list[Entrant]:
     ranked = sorted((e for e in entrants if e.ratio is not None and e.refused is None), key=_rank)
     best = max((e.ratio or 0.0 for e in ranked), default=0.0)
+    if rounds < LEAST_ROUNDS:
+        return [e for e in ranked if (e.ratio or 0.0) >= _HOPELESS * best]
     return [e for e in ranked[: max(1, -(-len(ranked) // 2))] if (e.ratio or 0.0) >= _FAR * best]
 
 
@@ -93,25 +99,20 @@ def _rank(entrant: Entrant) -> float:
 
 
 def winner(entrants: Sequence[Entrant], mix: Mix) -> Entrant:
-    """The fastest one if it beats the reference by more than noise, else the reference, which is the first.
-
-    Noise is what its ratios differ by, and the reference's own times from round to round, as a share.
-    """
+    """The fastest one if it beats the reference, which is the first, by more than noise; else the reference."""
     reference = entrants[0]
-    best = min((e for e in entrants if len(e.ratios) >= _LEAST_ROUNDS), key=_rank, default=reference)
+    best = min((e for e in entrants if len(e.speeds) >= LEAST_ROUNDS), key=_rank, default=reference)
     gain = (best.ratio or 1.0) - 1
-    return best if gain > max(LEAST_GAIN, best.spread, _noise(reference, mix)) else reference
+    return best if gain > _noise(best, reference, mix) else reference
 
 
 def runner_up(entrants: Sequence[Entrant], mix: Mix) -> Entrant | None:
     """The fastest one but the reference where, for all that noise hides, it may be faster; None where it can't be."""
-    best = min((e for e in entrants[1:] if e.ratios and e.refused is None), key=_rank, default=None)
+    best = min((e for e in entrants[1:] if e.speeds and e.refused is None), key=_rank, default=None)
     if best is None:
         return None
-    noise = max(LEAST_GAIN, best.spread, _noise(entrants[0], mix))
-    return best if (best.ratio or 0.0) > 1 + LEAST_GAIN - noise else None
+    return best if (best.ratio or 0.0) > 1 + LEAST_GAIN - _noise(best, entrants[0], mix) else None
 
 
-def _noise(reference: Entrant, mix: Mix) -> float:
-    times = [mix.row_ns(speeds) for speeds in reference.speeds]
-    return (max(times) - min(times)) / 2 / median(times) if times else 0.0
+def _noise(entrant: Entrant, reference: Entrant, mix: Mix) -> float:
+    return max(LEAST_GAIN, entrant.noise(mix), reference.noise(mix))

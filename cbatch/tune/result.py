@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from statistics import median
 from typing import Any
 
 from cbatch.sim.measured import Deviation
@@ -49,17 +48,14 @@ class Confirmation:
     slots: int
     usual_setting: Setting
     usual_slots: int
-    ratios: tuple[float, ...]
-    """How many times as fast the choice was, in each pair of runs."""
+    ratio: float
+    """How many times as fast the choice was, by the fastest time of each step."""
+    pairs: tuple[float, ...]
+    """The same by all the time of each pair of runs."""
     rows: int
     """That each run answered."""
     least: float = 1.0
     """Ratio above which it is taken."""
-
-    @property
-    def ratio(self) -> float:
-        """The median."""
-        return median(self.ratios)
 
     @property
     def holds(self) -> bool:

@@ -108,11 +108,15 @@ def survey(
     """Run all of it in each of the rounds, of which there is one at least.
 
     `earlier`: steps of the same setting that were measured before. Of a machine whose speed drifts, they tell more of
-    its usual one.
+    its usual one: all costs are scaled to that. What costs are to one another is learned from the survey alone, since
+    steps of another minute would bend it.
     """
     found = [[step for stand in stands for step in _run(stand, open_bench)] for _ in rounds]
     steps = settled(found)
-    return Costs(fit([*steps * len(found), *earlier]), held_out(steps))
+    model = fit(steps)
+    both = [*steps * len(found), *earlier]
+    slower = sum(step.total_ns for step in both) / sum(step.predicted_ns(model) for step in both)
+    return Costs(model.scaled(slower), held_out(steps))
 
 
 def _run(stand: Stand, open_bench: OpenBench) -> Iterator[MeasuredStep]:

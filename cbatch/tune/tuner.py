@@ -16,7 +16,7 @@ from cbatch.llama.resolve import resolve_context
 from cbatch.tune.budget import Budget
 from cbatch.tune.choice import SlotOption
 from cbatch.tune.company import Company
-from cbatch.tune.confirm import PAIRS, Way, confirm, rows_in_turns
+from cbatch.tune.confirm import PAIRS, Times, Way, confirm, rows_in_turns
 from cbatch.tune.contest import Contest, contest
 from cbatch.tune.divergence import with_divergence
 from cbatch.tune.goal import Goal
@@ -166,12 +166,12 @@ class Tuner:
         self._confirmations.append(found)
         return found.holds
 
-    def _run(self, way: Way, rows: Sequence[Request]) -> float:
+    def _run(self, way: Way, rows: Sequence[Request]) -> Times:
         cells = max(row.cells_needed for row in rows)
         with self._workbench.bench(way.setting, way.slots, cells, way.scheduler) as bench:
             steps = bench.run_rows(rows)
         self._trials.seen.setdefault(way.setting, []).extend(steps)
-        return sum(step.total_ns for step in steps)
+        return [step.total_ns for step in steps]
 
     def _size(self, setting: Setting) -> _Sized:
         """Survey a setting, and look at numbers of slots with its costs."""

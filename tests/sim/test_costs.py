@@ -39,6 +39,15 @@ def test_what_is_around_calls() -> None:
     assert costs.sample_ns(0) == 0
 
 
+def test_a_machine_that_is_slower_by_a_factor() -> None:
+    ubatches = [Ubatch(4, 3, 0, 7, 0, 8), Ubatch(300, 1, 9, 0, 5, 2)]
+    slower = COSTS.scaled(1.25)
+    assert slower.call_ns(ubatches) == pytest.approx(1.25 * COSTS.call_ns(ubatches))
+    assert slower.sample_ns(3) + slower.overhead_ns(2) + slower.restore_ns == pytest.approx(
+        1.25 * (COSTS.sample_ns(3) + COSTS.overhead_ns(2) + COSTS.restore_ns)
+    )
+
+
 @given(st.integers(1, 3000), st.integers(0, 200))
 def test_more_tokens_never_take_less(tokens: int, more: int) -> None:
     assert COSTS.weights(tokens) <= COSTS.weights(tokens + more)

@@ -25,16 +25,27 @@ BF16, F16 = Setting("bf16", "on"), Setting("f16", "on")
 
 
 class Machine:
-    """Trials of settings: `factors` says how much slower a step is than 50 ms; a prompt token takes 0.7 ms."""
+    """Trials of settings: `factors` says how much slower a step is than 50 ms; a prompt token takes 0.7 ms.
+
+    `hiccups`: the share of prompts and of steps that take half as long again.
+    """
 
     def __init__(
-        self, factors: Mapping[Setting, float], *, noise: float = 0.0, drift: float = 1.0, refuses: str | None = None
+        self,
+        factors: Mapping[Setting, float],
+        *,
+        noise: float = 0.0,
+        drift: float = 1.0,
+        hiccups: float = 0.0,
+        refuses: str | None = None,
+        seed: int = 0,
     ) -> None:
         self._factors = factors
         self._noise = noise
         self._drift = drift
         self._refuses = refuses
-        self._rng = np.random.default_rng(0)
+        self._hiccups = hiccups
+        self._rng = np.random.default_rng(seed)
         self.tried: list[Setting] = []
 
     def trial(self, setting: Setting) -> Speeds:
@@ -42,7 +53,8 @@ class Machine:
             raise UsageError("this model can't")
         self.tried.append(setting)
         slower = self._factors[setting] * self._drift ** len(self.tried) * (1 + self._noise * self._rng.normal())
-        return Speeds(7e5 * slower, 5e7 * slower, 32)
+        prompt, step = (1.5 if self._rng.random() < self._hiccups else 1.0 for _ in range(2))
+        return Speeds(7e5 * slower * prompt, 5e7 * slower * step, 32)
 
 
 def costs(factor: float = 1.0, *, most: float = 2.4e8) -> StepCostModel:

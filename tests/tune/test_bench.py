@@ -13,14 +13,16 @@ from cbatch.clock import WallClock
 from cbatch.config import ContextConfig
 from cbatch.llama.model import Model
 from cbatch.llama.tokenizer import Tokenizer
+from cbatch.sim.costs import StepCostModel
 from cbatch.sim.measured import MeasuredCall, MeasuredStep
 from cbatch.sim.ubatches import Ubatch
 from cbatch.tune.bench import Bench, settled
 from cbatch.tune.loads import Decodes, Prompts, Tails
 from cbatch.tune.mix import Mix, made_up, speeds_of
 from cbatch.tune.setting import Setting
-from cbatch.tune.survey import stands, survey
+from cbatch.tune.survey import Stand, stands, survey
 from cbatch.tune.workbench import Workbench
+from tests.tune.machines import BF16, SimulatedWorkbench, costs
 
 
 def opened(model: Model, slots: int, cells: int, **setting: Any) -> AbstractContextManager[Bench]:
@@ -74,6 +76,20 @@ def test_a_survey_gives_a_cost_model(tiny: Model) -> None:
     assert found.model.knots[-1] >= 64
     assert found.model.weights_ns[-1] > found.model.weights_ns[0] >= 0
     assert found.error.steps > 10
+
+
+def test_a_survey_in_a_fast_minute_is_scaled_to_the_usual_one(tiny: Model) -> None:
+    def surveyed(earlier: list[MeasuredStep]) -> StepCostModel:
+        loads = Stand((Prompts((16, 16)), Prompts((64,)), Decodes(4, 30, 12), Decodes(1, 30, 12)))
+        workbench = SimulatedWorkbench.of(tiny, {}, costs())
+        return survey([loads], lambda slots, cells: workbench.bench(BF16, slots, cells), range(1), earlier).model
+
+    alone = surveyed([])
+    call = (Ubatch(16, 2, 0, 300, 0, 0),)
+    slow = MeasuredStep((MeasuredCall(call, round(2e9)),))
+    both = surveyed([slow])
+    assert both.call_ns(call) > 2 * alone.call_ns(call)
+    assert both.thin_ns / alone.thin_ns == pytest.approx(both.call_ns(call) / alone.call_ns(call))
 
 
 def step(ns: int, tokens: int = 4) -> MeasuredStep:

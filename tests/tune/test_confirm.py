@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from cbatch.config import SchedulerConfig
-from cbatch.tune.confirm import Way, confirm, rows_in_turns
+from cbatch.tune.confirm import Times, Way, confirm, rows_in_turns, undisturbed
 from cbatch.tune.mix import made_up
 from cbatch.types import Request
 from tests.tune.machines import BF16, F16
@@ -20,16 +20,16 @@ class Stopwatch:
     def __init__(self) -> None:
         self.order: list[Way] = []
 
-    def run(self, way: Way, requests: Sequence[Request]) -> float:
+    def run(self, way: Way, requests: Sequence[Request]) -> Times:
         assert requests is ROWS
         self.order.append(way)
-        return 2.0 if way is USUAL else 1.0
+        return [20, 180] if way is USUAL else [40, 60]
 
 
 def test_who_goes_first_alternates() -> None:
     watch = Stopwatch()
     found = confirm(USUAL, CHOSEN, ROWS, watch.run, range(3))
-    assert found.ratios == (2.0,) * 3
+    assert (found.ratio, found.pairs) == (2.0, (2.0,) * 3)
     assert watch.order == [USUAL, CHOSEN, CHOSEN, USUAL, USUAL, CHOSEN]
     assert (found.setting, found.slots, found.usual_setting, found.usual_slots) == (F16, 16, BF16, 32)
     assert found.holds
@@ -37,6 +37,11 @@ def test_who_goes_first_alternates() -> None:
 
 def test_what_is_slower_doesnt_hold() -> None:
     assert not confirm(CHOSEN, USUAL, ROWS, Stopwatch().run, range(1)).holds
+
+
+def test_a_step_counts_as_it_was_when_nothing_disturbed_it() -> None:
+    assert undisturbed([[10, 90, 10], [70, 10, 10]]) == 30
+    assert undisturbed([[10, 90, 10], [70, 20]]) == 90
 
 
 def test_rows_fill_the_slots_of_both() -> None:

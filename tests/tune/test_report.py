@@ -65,10 +65,10 @@ def test_the_choice_is_marked_and_its_gain_is_told(width: int) -> None:
 
 
 def test_what_was_run_in_turns_and_what_came_of_it() -> None:
-    found = (Confirmation(F16, 32, BF16, 32, (1.04, 1.06), 32), Confirmation(F16, 64, F16, 32, (0.99,), 64))
+    found = (Confirmation(F16, 32, BF16, 32, 1.05, (1.04, 1.06), 32), Confirmation(F16, 64, F16, 32, 0.99, (0.99,), 64))
     text = " ".join(" ".join(printed(replace(TUNING, setting=F16, is_default=False, confirmations=found))).split())
-    assert "f16 fa split 512: 1.04, 1.06 times as fast as bf16 fa split 512 on 32 rows; taken" in text
-    assert "64 slots: 0.99 times as fast as 32 on 64 rows; not taken" in text
+    assert "f16 fa split 512: 1.05 times as fast as bf16 fa split 512 on 32 rows (by pairs: 1.04, 1.06); taken" in text
+    assert "64 slots: 0.99 times as fast as 32 on 64 rows (by pairs: 0.99); not taken" in text
     assert "defaults without a profile, cbatch takes bf16 fa split 512" in text
 
 
@@ -90,7 +90,7 @@ def test_under_objectives_the_share_that_meets_them_is_told() -> None:
 
 
 def test_json() -> None:
-    confirmed = replace(TUNING, confirmations=(Confirmation(F16, 32, BF16, 32, (0.98,), 32),))
+    confirmed = replace(TUNING, confirmations=(Confirmation(F16, 32, BF16, 32, 0.98, (0.98,), 32),))
     record = json.loads(tuning_json(confirmed, {"profile": "p.json"}))
     assert record["choice"] == {
         "kv_type": "bf16",
@@ -102,5 +102,5 @@ def test_json() -> None:
         "max_num_batched_tokens": None,
     }
     assert record["gain_over_llama_cpp"] == 1.25
-    assert (record["confirmations"][0]["ratios"], record["confirmations"][0]["holds"]) == ([0.98], False)
+    assert (record["confirmations"][0]["ratio"], record["confirmations"][0]["holds"]) == (0.98, False)
     assert (record["paths"], record["notes"]) == ({"profile": "p.json"}, ["a note"])
