@@ -55,6 +55,8 @@ class SchedulerConfig:
     """Waiting this long makes up for one step of priority, so that nothing waits for ever."""
     compact: bool = True
     """Close the gaps between slots at the end of a job, where that pays."""
+    whole_prompts: bool = False
+    """A prompt waits for a step that has room for all of it; only one that none has room for is cut."""
 
     def __post_init__(self) -> None:
         if self.batching not in BATCHING:
@@ -80,6 +82,8 @@ class SchedulerConfig:
             )
         if self.prefill_chunk is not None and self.prefill_chunk < 1:
             raise UsageError(f"prefill_chunk is {self.prefill_chunk}: give 1 or more, or leave it out")
+        if self.prefill_chunk is not None and self.whole_prompts:
+            raise UsageError(f"prefill_chunk is {self.prefill_chunk}, and whole_prompts are wanted: leave one out")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -59,15 +59,9 @@ def run_compare(options: CompareOptions) -> int:
     model_config = parts.ready_model(options, options.directory())
     with Model(model_config) as model:
         calibrator = Calibrator(options, model, clock, plays=len(options.variants) * options.repeat)
-        job = CompareJob(whole_prompts(options, source), source, clock, model, calibrator)
+        job = CompareJob(options, source, clock, model, calibrator)
         with Interrupts(job.control.stop, job.control.abort):
             return job.run()
-
-
-def whole_prompts(options: CompareOptions, source: Source) -> CompareOptions:
-    """A step's budget holds the longest prompt, so that only variants that say so chunk it."""
-    longest = max(source.needs or (0,))
-    return replace(options, max_num_batched_tokens=max(options.max_num_batched_tokens, padded(longest)))
 
 
 class CompareJob:
@@ -130,7 +124,7 @@ class CompareJob:
 
     def _play(self, variant: Variant, turn: int, progress: str) -> None:
         options, auto = self._options_of(variant)
-        collector = RunCollector(options.objectives)
+        collector = RunCollector(options.objectives, closed_loop=options.closed_loop)
         with closing(Stage(options, self._source, self._clock, self._model, auto, self._calibrator)) as stage:
             self.control.steer(stage.control.stop, stage.control.abort)
             if self.control.stop_wanted:

@@ -9,7 +9,7 @@ from cbatch.metrics import Comparison, RunData
 from cbatch.metrics.bound import StepCosts, merged, shortest_ns
 from cbatch.metrics.compare import Row
 
-_WORK = ("arrival_ns", "prompt_tokens", "output_tokens")
+_WORK = ("arrival_ns", "unshared_tokens", "output_tokens")
 _LEADS = {"output_throughput": "throughput", "goodput": "goodput", "ttft_mean": "mean TTFT", "e2e_mean": "mean e2e"}
 
 Runs = Mapping[str, Sequence[RunData]]
@@ -49,13 +49,20 @@ def _bounds(runs: Runs, costs: StepCosts) -> Iterator[str]:
     reached = []
     for name, several in runs.items():
         first = several[0]
-        arrival_ns, prompt_tokens, output_tokens = (first.columns[name][first.completed] for name in _WORK)
-        shortest = shortest_ns(arrival_ns, prompt_tokens, output_tokens, costs)
+        arrival_ns, unshared, output_tokens = (first.columns[name][first.completed] for name in _WORK)
+        shortest = shortest_ns(arrival_ns, unshared, output_tokens, costs)
         span = median(run.summary.run.duration_ns for run in several)
         if shortest is not None and span > 0:
             reached.append(f"{name} {shortest / span:.0%}")
     if reached:
-        yield f"of the best throughput that the costs of steps allow here: {', '.join(reached)}"
+        shared = any(_shares(run) for several in runs.values() for run in several)
+        given = ", with what prompts share computed once" if shared else ""
+        yield f"of the best throughput that the costs of steps allow here{given}: {', '.join(reached)}"
+
+
+def _shares(run: RunData) -> bool:
+    unshared, prompts = (run.columns[name][run.completed] for name in ("unshared_tokens", "prompt_tokens"))
+    return bool((unshared < prompts).any())
 
 
 def _batch_worth(costs: StepCosts) -> Iterator[str]:

@@ -25,6 +25,7 @@ class CompareOptions(ReplayOptions):
     preset: str | None
     repeat: int
     report: bool
+    whole_prompts: bool = True
     request_rate: float | None = None
     burstiness: float | None = None
     attainment: float = 0.9

@@ -13,7 +13,7 @@ import typer
 
 from cbatch.cli import parts
 from cbatch.cli.calibrate import Calibrator
-from cbatch.cli.compare_job import Compared, CompareJob, whole_prompts
+from cbatch.cli.compare_job import Compared, CompareJob
 from cbatch.cli.compare_notes import shared_notes
 from cbatch.cli.compare_options import CompareOptions
 from cbatch.cli.control import Control
@@ -130,7 +130,7 @@ class PresetJob:
         prepare_directory(options.directory(), options.force)
         source = open_source(options, self._clock)
         title = f"cbatch compare  {self._preset.name}  {point.label}"
-        return CompareJob(whole_prompts(options, source), source, self._clock, self._model, self._calibrator, title)
+        return CompareJob(options, source, self._clock, self._model, self._calibrator, title)
 
     def _point_options(self, point: Point, trace: Path, policies: tuple[str, ...]) -> PointOptions:
         given = {f.name: getattr(self._options, f.name) for f in fields(self._options)}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from cbatch.cli.options import JobOptions
 from cbatch.cli.trace_file import check_output
+from cbatch.config import SchedulerConfig, padded
 from cbatch.errors import UsageError
 from cbatch.feed.arrivals import Pacing
 from cbatch.metrics import Objectives, parse_objectives, parse_percentiles
@@ -47,6 +48,8 @@ class ReplayOptions(JobOptions):
     limit: int | None
     window: str | None
     scale_lengths: float | None
+    whole_prompts: bool = False
+    """Cut no prompt that the first window knows of, unless `prefill_chunk` says so."""
     auto: bool = True
     given: tuple[str, ...] = ()
     """Names of the options that the user gave."""
@@ -123,6 +126,17 @@ class ReplayOptions(JobOptions):
     @property
     def closed_loop(self) -> bool:
         return self.request_rate == math.inf and self.max_concurrency is not None
+
+    def scheduler_config(self) -> SchedulerConfig:
+        whole = self.whole_prompts and self.prefill_chunk is None
+        return replace(super().scheduler_config(), whole_prompts=whole)
+
+    def with_room_for(self, longest: int) -> ReplayOptions:
+        """Where prompts are to stay whole: one of `longest` tokens fits into a step, beside what all others decode."""
+        if not self.whole_prompts:
+            return self
+        tokens = padded(longest) + self.max_num_seqs
+        return replace(self, max_num_batched_tokens=max(self.max_num_batched_tokens, tokens))
 
     def directory(self) -> Path:
         """Where to write: as given, or beside the input."""

@@ -21,7 +21,7 @@ from cbatch.cli.record import describe_end, describe_run
 from cbatch.cli.replay_notes import conditions, findings
 from cbatch.cli.replay_options import ReplayOptions
 from cbatch.cli.replay_source import Load, Source
-from cbatch.cli.sizing import cells_needed
+from cbatch.cli.sizing import cells_needed, cells_wanted
 from cbatch.clock import WallClock
 from cbatch.config import REFUSE
 from cbatch.driver import Ending, Outcome
@@ -111,7 +111,10 @@ class Stage:
         """One engine for all replays: it knows what they leave in the slots."""
         if self._runner is None or self._engine is None:
             self._settle(load, window)
-            self._runner = self._make_runner(window, all_read=all_read)
+            known = self._source.needs
+            needs = cells_needed(window) if known is None else known
+            self.options = self.options.with_room_for(cells_wanted(needs, self._limit)[0])
+            self._runner = self._make_runner(needs, all_read=all_read or known is not None)
             self._overflow = overflow_of(self.options, self._runner.context, self._limit)
             logs = self.options.timeline is not None
             self._engine = Engine(self._runner, parts.scheduler_config(self.options), log_calls=logs)
@@ -124,11 +127,10 @@ class Stage:
         ahead = Ahead(window, len(window) if load.total is None else load.total, span_s, most_s)
         self.options, self.auto = self._calibrator.settle(self.options, self.auto, ahead, self.control)
 
-    def _make_runner(self, window: Sequence[Job], *, all_read: bool) -> LlamaRunner:
-        options, known = self.options, self._source.needs
-        needs = cells_needed(window) if known is None else known
+    def _make_runner(self, needs: Sequence[int], *, all_read: bool) -> LlamaRunner:
+        options = self.options
         context, self._size_note = parts.size_for_rows(
-            options, self._model, needs, all_read=all_read or known is not None, limit=self._limit
+            options, self._model, needs, all_read=all_read, limit=self._limit
         )
         grows_to = 0 if options.ctx is not None else self._limit
         return LlamaRunner(self._model, self._tokenizer, context, self._clock, max_cells=grows_to)

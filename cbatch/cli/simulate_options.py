@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ ENGINE: Mapping[str, Any] = {
     "static_wait": 0.0,
     "max_num_batched_tokens": 512,
     "prefill_chunk": None,
+    "whole_prompts": False,
     "prefix_cache": "auto",
     "no_prefix_cache": False,
     "preempt": "swap",
@@ -113,7 +114,7 @@ class SimulateOptions(ReplayOptions):
 
     def varied(self, variant: Variant) -> SimulateOptions:
         """With the variant's changes."""
-        return replace(self, **variant.changes)
+        return variant.of(self)
 
     @property
     def trace(self) -> Path:
@@ -121,8 +122,8 @@ class SimulateOptions(ReplayOptions):
 
     def most_cells(self, trained: int | None) -> int:
         """KV cells that a request may fill at most; `trained`: what the model was trained for."""
-        sizes = [padded(cells) for cells in (self.kv_cells, self.ctx) if cells is not None]
-        return min(sizes, default=_NO_LIMIT if trained is None else trained)
+        longest = padded(self.ctx) if self.ctx is not None else _NO_LIMIT if trained is None else trained
+        return longest if self.kv_cells is None else min(padded(self.kv_cells), longest)
 
     def context(self, needs: Sequence[int], limit: int) -> ContextConfig:
         """For requests that need so many cells each, as replays size theirs where memory is no limit."""
@@ -155,6 +156,8 @@ def make_options(given: Mapping[str, Any], profile: Profile) -> SimulateOptions:
             found[name] = _setting(profile, name, default)
     if given["prefix_cache"] is not None:
         found["no_prefix_cache"] = False
+    if given["max_num_batched_tokens"] is not None:
+        found["whole_prompts"] = False
     if found["kv"] is None:
         found["kv"] = profile.kv_mode
     options = SimulateOptions(**found)

@@ -15,7 +15,7 @@ import typer
 
 from cbatch.cli import parts
 from cbatch.cli.control import Control
-from cbatch.cli.defaults import run_options
+from cbatch.cli.defaults import replay_options, run_options
 from cbatch.cli.ending import SWITCH_INTERVAL_S, shown
 from cbatch.cli.interrupts import Interrupts
 from cbatch.cli.options import Summary
@@ -23,6 +23,7 @@ from cbatch.cli.record import json_ready
 from cbatch.cli.run_options import RunOptions
 from cbatch.cli.tune_goal import GoalOptions, make_goal
 from cbatch.clock import WallClock
+from cbatch.config import SchedulerConfig
 from cbatch.engine import Runner
 from cbatch.errors import Interrupted, OutputError
 from cbatch.llama.memory import kv_bytes_per_cell
@@ -45,7 +46,7 @@ _STOPPED = "stopped; no profile was written"
 def run_tune(given: Mapping[str, Any]) -> int:
     """Tune as the options say; returns the exit code. Raises `CbatchError`."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    options = run_options({**given, "inputs": given["for_rows"] or ["-"], "output": Path()})
+    options = run_options(_job(given))
     options.check()
     asked = GoalOptions.of(given)
     clock = WallClock()  # all of it, model and rows too, has to stay within the budget
@@ -63,7 +64,7 @@ def run_tune(given: Mapping[str, Any]) -> int:
     control = Control()
     with Interrupts(control.abort, control.abort), Model(config) as model:
         try:
-            tuning, costs = _tuner(options, asked, clock, model, say, control).tune()
+            tuning, costs = _tuner(options, asked, scheduler_for(given), clock, model, say, control).tune()
         except Interrupted:
             raise Interrupted(_STOPPED) from None
         if control.abort_wanted:
@@ -75,6 +76,17 @@ def run_tune(given: Mapping[str, Any]) -> int:
     else:
         shown(lambda: print_tuning(tuning, {"profile": path}))
     return 0
+
+
+def _job(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, as of a command that does the job."""
+    return {**given, "inputs": given["for_rows"] or ["-"], "output": Path()}
+
+
+def scheduler_for(given: Mapping[str, Any]) -> SchedulerConfig:
+    """Of the command that is tuned for: where requests come at a rate `cbatch replay`, else `cbatch run`."""
+    options = run_options if given["request_rate"] is None else replay_options
+    return parts.scheduler_config(options(_job(given)))
 
 
 def _check_place(path: Path) -> None:
@@ -91,6 +103,7 @@ def _check_place(path: Path) -> None:
 def _tuner(
     options: RunOptions,
     asked: GoalOptions,
+    scheduler: SchedulerConfig,
     clock: WallClock,
     model: Model,
     say: Callable[[str], None],
@@ -104,7 +117,7 @@ def _tuner(
     workbench = Workbench(model, tokenizer, options.context_config(), place, clock, begins)
     with closing(parts.make_encoder(options, model, tokenizer)) as encoder:
         goal = make_goal(asked, options, workbench, encoder, say)
-    return Tuner(workbench, goal, parts.scheduler_config(options), budget, say)
+    return Tuner(workbench, goal, scheduler, budget, say)
 
 
 def _record(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from cbatch.cli.replay_options import ReplayOptions
 from cbatch.errors import UsageError
@@ -46,6 +46,9 @@ _KEYS: Mapping[str, type] = {
 }
 
 
+Options = TypeVar("Options", bound=ReplayOptions)
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One way to serve the same requests."""
@@ -53,8 +56,10 @@ class Variant:
     name: str
     changes: Mapping[str, Any]
 
-    def of(self, options: ReplayOptions) -> ReplayOptions:
-        return replace(options, **self.changes)
+    def of(self, options: Options) -> Options:
+        """With its changes; prompts aren't kept whole where it says how many tokens a step has."""
+        whole = options.whole_prompts and "max_num_batched_tokens" not in self.changes
+        return replace(options, **{"whole_prompts": whole, **self.changes})
 
 
 def policies(names: Sequence[str]) -> list[Variant]:

@@ -139,7 +139,10 @@ class Scheduler:
                 return
             if seq.num_computed == 0 and not self._begin(draft, seq):
                 continue
-            count = min(seq.num_pending, seq.room, budget)
+            count = min(seq.num_pending, seq.room)
+            if self.config.whole_prompts and count > budget and draft.prefills:
+                return  # it comes first in one of the next steps; who is behind it doesn't overtake it
+            count = min(count, budget)
             if self.config.prefill_chunk is not None:
                 count = min(count, self.config.prefill_chunk)
             save_at = None if seq.num_dropped else self.prefixes.next_save(seq)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from cbatch.types import StepRecord
+from cbatch.types import StepRecord, Tokens
 
 Column = npt.NDArray[np.float64]
 
@@ -87,19 +87,51 @@ def merged(costs: Iterable[StepCosts]) -> StepCosts:
     return total
 
 
-def shortest_ns(arrival_ns: Column, prompt_tokens: Column, output_tokens: Column, costs: StepCosts) -> float | None:
+def unshared_tokens(prompts: Sequence[Tokens]) -> Column:
+    """How many tokens of each prompt have to be computed, float64[n], though what was for those before it is kept.
+
+    They are what follows the longest beginning that an earlier prompt has too; the last token is always one of them,
+    since the first output token is drawn from its logits. NaN for an empty prompt, of a row that couldn't be run.
+
+    In an order in which prompts that begin alike stand together, a prompt shares most with one of its neighbours; once
+    it is taken out, those share the lesser of what they shared with it. So the latest prompts are taken out first.
+    """
+    end = len(prompts)  # stands before the first and after the last, and shares nothing
+    order = [end, *sorted(range(end), key=lambda i: prompts[i].tobytes())]
+    left = dict(zip(order, [order[-1], *order], strict=False))
+    right = dict(zip(order, [*order[1:], end], strict=True))
+    shared = {i: _common(prompts[left[i]], prompts[i]) if end not in (i, left[i]) else 0 for i in order}
+    found = np.full(end, np.nan)
+    for i in reversed(range(end)):
+        one, other = left[i], right[i]
+        size = prompts[i].size
+        if size:
+            found[i] = max(1, size - max(shared[i], shared[other]))
+        left[other], right[one], shared[other] = one, other, min(shared[i], shared[other])
+    return found
+
+
+def _common(one: Tokens, other: Tokens) -> int:
+    """How many first tokens are the same."""
+    length = min(one.size, other.size)
+    differing = np.flatnonzero(one[:length] != other[:length])
+    return int(differing[0]) if differing.size else length
+
+
+def shortest_ns(arrival_ns: Column, unshared: Column, output_tokens: Column, costs: StepCosts) -> float | None:
     """The shortest time, ns, from the first arrival on, in which n requests could be served.
 
-    Each array is float64[n], of completed requests. All tokens at their cheapest take prompt tokens x prefill cost +
-    (output tokens - 1) x decode cost, since the first output token comes with the prompt; and no work can be done
-    before its request arrives: max over i of arrival_i + the work of all that arrive at i or later (the makespan of one
-    machine with release dates, Lawler et al. 1993). None without requests, or where no costs are known.
+    Each array is float64[n], of completed requests; `unshared` is of `unshared_tokens`, since prefixes that prompts
+    share can be restored. All tokens at their cheapest take unshared prompt tokens x prefill cost + (output tokens - 1)
+    x decode cost, since the first output token comes with the prompt; and no work can be done before its request
+    arrives: max over i of arrival_i + the work of all that arrive at i or later (the makespan of one machine with
+    release dates, Lawler et al. 1993). None without requests, or where no costs are known.
     """
     prefill_ns, decode_ns = costs.prefill_ns, costs.decode_ns
     decodes = output_tokens - 1
     if arrival_ns.size == 0 or prefill_ns is None or (decode_ns is None and decodes.sum() > 0):
         return None
     order = np.argsort(arrival_ns)
-    work = (prompt_tokens * prefill_ns + decodes * (decode_ns or 0.0))[order]
+    work = (unshared * prefill_ns + decodes * (decode_ns or 0.0))[order]
     from_here = np.cumsum(work[::-1])[::-1]
     return float((arrival_ns[order] - arrival_ns.min() + from_here).max())

@@ -1,6 +1,6 @@
 """What a comparison needs of one run, gathered while it goes on. Knows no variant and no statistics.
 
-Keeps about 350 bytes a request, 24 a step, and 12 an output token of completed requests.
+Keeps about 350 bytes a request, 24 a step, 12 an output token of completed requests, and the prompts until it ends.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cbatch.metrics.bound import StepCosts
+from cbatch.metrics.bound import StepCosts, unshared_tokens
 from cbatch.metrics.objectives import Objectives
 from cbatch.metrics.replay import ReplayAccumulator, ReplaySummary
 from cbatch.metrics.request import is_completed, itl
@@ -32,8 +32,9 @@ class RunData:
     completed: npt.NDArray[np.bool_]
     """Which completed, bool[n]."""
     columns: Mapping[str, Column]
-    """`arrival_ns`, `prompt_tokens`, `output_tokens`, `queue_ns`, `ttft_ns`, `tpot_ns`, `e2e_ns`, and `max_itl_ns` (the
-    longest gap between two tokens of the request), each float64[n], NaN where there is no value."""
+    """`arrival_ns`, `prompt_tokens`, `output_tokens`, `queue_ns`, `ttft_ns`, `tpot_ns`, `e2e_ns`, `max_itl_ns` (the
+    longest gap between two tokens of the request), and `unshared_tokens` (of its prompt, those that have to be computed
+    though every prompt that came earlier is kept), each float64[n], NaN where there is no value."""
     idle_slot_steps: int
     """Steps x slots - busy slot-steps."""
     outputs: Mapping[str, Tokens]
@@ -53,12 +54,13 @@ class RunData:
 
 
 class RunCollector:
-    """An `Observer` of one run."""
+    """An `Observer` of one run. `closed_loop`: requests come as others are served."""
 
-    def __init__(self, objectives: Objectives | None = None) -> None:
-        self._replay = ReplayAccumulator(objectives)
+    def __init__(self, objectives: Objectives | None = None, *, closed_loop: bool = False) -> None:
+        self._replay = ReplayAccumulator(objectives, closed_loop=closed_loop)
         self._rows = array("q")
         self._max_itl_ns = array("d")
+        self._prompts: list[Tokens] = []
         self._idle_slot_steps = 0
         self._outputs: dict[str, Tokens] = {}
         self._costs = StepCosts()
@@ -71,17 +73,24 @@ class RunCollector:
     def finished(self, ref: RowRef, output: RequestOutput) -> None:
         self._replay.finished(ref, output)
         gaps = itl(output.token_ns)
-        self._note(ref, float(gaps.max()) if gaps.size else np.nan)
+        self._note(ref, float(gaps.max()) if gaps.size else np.nan, output.request.prompt)
         if is_completed(output):
             self._outputs[output.id] = output.token_ids
 
     def fault(self, fault: RowFault) -> None:
         self._replay.fault(fault)
-        self._note(fault.ref, np.nan)
+        self._note(fault.ref, np.nan, np.empty(0, np.int32))
 
-    def _note(self, ref: RowRef, max_itl_ns: float) -> None:
+    def _note(self, ref: RowRef, max_itl_ns: float, prompt: Tokens) -> None:
         self._rows.append(ref.number)
         self._max_itl_ns.append(max_itl_ns)
+        self._prompts.append(prompt)
+
+    def _unshared_tokens(self, arrival_ns: Column) -> Column:
+        by_arrival = np.argsort(arrival_ns, kind="stable")
+        found = np.empty(by_arrival.size)
+        found[by_arrival] = unshared_tokens([self._prompts[i] for i in by_arrival])
+        return found
 
     def data(self) -> RunData:
         """The run so far."""
@@ -90,6 +99,7 @@ class RunCollector:
         requests = self._replay.requests
         columns = {name: requests.column(name) for name in FROM_TABLE}
         columns["max_itl_ns"] = np.array(self._max_itl_ns, dtype=np.float64)
+        columns["unshared_tokens"] = self._unshared_tokens(columns["arrival_ns"])
         return RunData(
             summary=self._replay.summary(),
             rows=rows[order],

@@ -68,7 +68,10 @@ class _EndingRunner(SimulatedRunner):
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """Jobs on contexts of one setting. `context` and `scheduler` are those of the run, but for slots and cells."""
+    """Jobs on contexts of one setting. `context` and `scheduler` are those of the job, but for slots and cells.
+
+    Of a replay, where it is asked what share of requests meets objectives.
+    """
 
     costs: StepCostModel
     context: ContextConfig
@@ -125,8 +128,7 @@ class Simulation:
         """Share of requests that meet the objectives where they come at random, `rate` a second (Poisson)."""
         clock = VirtualClock()
         cells = _cells(requests)
-        config = replace(self.with_slots(slots, batched_tokens), keep_prefixes=True, group_prefixes=False)
-        engine = Engine(self.runner(slots, cells, clock), config)
+        engine = Engine(self.runner(slots, cells, clock), self.with_slots(slots, batched_tokens), log_calls=False)
         totals = ReplayAccumulator(objectives)
         Replay(engine, Arrivals(_arriving(requests, rate), clock), [totals], max_cells=padded(cells)).run()
         return totals.summary().attainment or 0.0

@@ -27,7 +27,7 @@ def slot_options(
             chunk = chunk_within(simulation.costs, simulation.context, slots, held, goal.most_stall_ns, most_tokens)
             if chunk is None:
                 continue
-            budget = slots - 1 + chunk
+            budget = min(slots - 1 + chunk, most_tokens)
         played = simulation.run(requests, slots, budget)
         met = None
         if goal.rate is not None:

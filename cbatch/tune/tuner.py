@@ -56,7 +56,7 @@ class _Sized:
 
 
 class Tuner:
-    """One tuning. `scheduler` is that of a run, before anything was tuned."""
+    """One tuning. `scheduler` is that of the command that it is for, before anything was tuned."""
 
     def __init__(
         self, workbench: Workbench, goal: Goal, scheduler: SchedulerConfig, budget: Budget, say: Callable[[str], None]

@@ -23,6 +23,15 @@ def test_leaders_bounds_and_what_a_batch_is_worth() -> None:
     assert worth.startswith("a decode step of 4 sequences takes")
 
 
+def test_the_bound_says_that_it_computes_once_what_prompts_share() -> None:
+    shared = {"a": [run(2)], "b": [run(4)]}  # the prompts are one token, which is computed in any case
+    alike = "with what prompts share computed once"
+    assert not any(alike in note for note in machine_notes(compare(shared, "a"), shared))
+    for runs in shared.values():
+        runs[0].columns["prompt_tokens"][:] = 2
+    assert any(f"allow here, {alike}: a " in note for note in machine_notes(compare(shared, "a"), shared))
+
+
 def test_equal_runs_have_no_leader() -> None:
     runs = {"a": [run(2)], "b": [run(2)]}
     assert not any("best median" in note for note in machine_notes(compare(runs, "a"), runs))

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from cbatch.cli.compare_options import CompareOptions
+from cbatch.cli.defaults import replay_options
 from cbatch.cli.variants import LADDER, POLICIES, check_names, parse_variant, policies
 from cbatch.errors import UsageError
 
@@ -44,3 +49,22 @@ def test_names_are_distinct_and_several() -> None:
         check_names(policies(["static", "static"]))
     with pytest.raises(UsageError, match="--policies has 'dynamic'"):
         policies(["dynamic"])
+
+
+def test_prompts_stay_whole_unless_a_variant_or_the_user_says_how_to_cut_them() -> None:
+    assert CompareOptions.whole_prompts
+    given = replace(replay_options({"inputs": ["t"], "output": Path("o")}), whole_prompts=True)
+    texts = ("few:max_num_seqs=4", "short:prefill_chunk=64", "small:max_num_batched_tokens=300")
+    variants = [*policies(list(POLICIES)), *map(parse_variant, texts)]
+    whole = {each.name for each in variants if each.of(given).scheduler_config().whole_prompts}
+    assert whole == {"sequential", "static", "padded", "continuous", "continuous+prefixes", "few"}
+    chunked = replace(given, prefill_chunk=64)
+    assert not any(each.of(chunked).scheduler_config().whole_prompts for each in variants)
+
+
+def test_a_step_has_room_for_a_whole_prompt_beside_all_decodes() -> None:
+    given = replay_options({"inputs": ["t"], "output": Path("o")})
+    assert given.with_room_for(5000) is given
+    whole = replace(given, whole_prompts=True, max_num_seqs=7)
+    assert whole.with_room_for(5000).max_num_batched_tokens == 5120 + 7
+    assert whole.with_room_for(100).max_num_batched_tokens == given.max_num_batched_tokens

@@ -115,6 +115,23 @@ def test_prompts_are_an_offline_job(tiny_model: Path, tmp_path: Path) -> None:
     assert arrivals == {0}
 
 
+def test_prompts_are_computed_whole_but_where_a_variant_cuts_them(tiny_model: Path, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "p.jsonl", [{"prompt": "word " * 30 + f"{n:02}", "max_tokens": 4} for n in range(9)])
+    tokens, variant = ("--max-num-batched-tokens", 64), ("--variant", "cut:max_num_batched_tokens=64")
+    compare(tiny_model, path, *variant, *tokens, "--raw", "--repeat", 1, "--max-num-seqs", 4)
+    directory = tmp_path / "p.jsonl.compare"
+    chunks = {
+        name: {step["prefill_tokens"] / step["prefill_seqs"] for step in steps if step["prefill_seqs"]}
+        for name in ("static", "continuous", "cut")
+        for steps in [table(directory / name / "1" / "steps.parquet")]
+    }
+    (length,) = {row["prompt_tokens"] for row in table(directory / "static" / "1" / "requests.parquet")}
+    assert length > 128
+    assert chunks["static"] == chunks["continuous"] == {length}
+    assert max(chunks["cut"]) <= 64
+    assert run_json(directory / "static" / "1")["scheduler"]["whole_prompts"]
+
+
 def test_an_interrupted_comparison_says_what_it_has(tiny_model: Path, tmp_path: Path) -> None:
     trace = write_trace(tmp_path / "t.parquet", steady(30, gap_ms=20))
     process = subprocess.Popen(

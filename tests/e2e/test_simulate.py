@@ -154,7 +154,7 @@ def test_it_is_kept_as_a_replay_is_and_can_be_reported_on(profile: Path, tmp_pat
     assert record["status"] == "complete"
     assert record["error"] is None
     assert record["simulated"]["profile"] == str(profile)
-    assert record["simulated"]["step_costs"]["version"] == 1
+    assert record["simulated"]["step_costs"]["version"] == 2
     assert record["simulated"]["error"] == found["model_error"]
     assert record["notes"][0] == f"simulated, by the step costs of {profile}"
     assert record["totals"]["latencies"] == found["latencies"]

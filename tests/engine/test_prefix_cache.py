@@ -10,6 +10,7 @@ from cbatch.config import SchedulerConfig
 from cbatch.engine import Engine, FakeRunner
 from cbatch.sampling import SamplingParams
 from cbatch.types import Request, RequestOutput
+from tests.engine.factories import alone
 
 MS = 1_000_000
 
@@ -69,6 +70,16 @@ def test_rows_that_share_nothing_save_nothing() -> None:
 def test_a_short_common_beginning_is_not_worth_a_snapshot() -> None:
     runner, _, _ = play(rows(*shared(2, 10, 200)))
     assert not any(plan.saves for plan in runner.plans)
+
+
+def test_whole_prompts_restore_what_is_shared_before_they_wait_for_room() -> None:
+    prompts = shared(8, 512, 100)
+    runner, _, outputs = play(rows(*prompts), whole_prompts=True, max_num_batched_tokens=620)
+    assert prefilled(runner) == 512 + 8 * 100
+    assert all(work.length in (512, 100) for plan in runner.plans for work in plan.prefills)
+    assert {id_: output.token_ids.tolist() for id_, output in outputs.items()} == {
+        row.id: alone(row) for row in rows(*prompts)
+    }
 
 
 def test_the_same_prompt_again_computes_its_last_token_only() -> None:

@@ -18,6 +18,7 @@ class Load:
     slots: int
     budget: int
     chunk: int | None
+    whole: bool
     pool: int | None
     arrivals: list[int]
 
@@ -36,11 +37,13 @@ def loads(draw: st.DrawFn) -> Load:
         )
         for i in range(count)
     ]
+    chunk = draw(st.none() | st.integers(1, 9))
     return Load(
         requests,
         slots,
         budget=slots + draw(st.integers(0, 40)),
-        chunk=draw(st.none() | st.integers(1, 9)),
+        chunk=chunk,
+        whole=chunk is None and draw(st.booleans()),
         pool=draw(st.none() | st.integers(41, 120)),
         arrivals=sorted(draw(st.lists(st.integers(0, 30), min_size=count, max_size=count))),
     )
@@ -50,7 +53,8 @@ def loads(draw: st.DrawFn) -> Load:
 def test_every_request_ends_once_with_the_tokens_it_would_have_alone(load: Load) -> None:
     cells = 41 if load.pool is None else load.pool
     runner = FakeRunner(max_num_seqs=load.slots, cells_per_seq=cells, total_cells=load.pool)
-    batch, _ = engine(runner, max_num_seqs=load.slots, max_num_batched_tokens=load.budget, prefill_chunk=load.chunk)
+    config = {"max_num_batched_tokens": load.budget, "prefill_chunk": load.chunk, "whole_prompts": load.whole}
+    batch, _ = engine(runner, max_num_seqs=load.slots, **config)
     pending = list(zip(load.arrivals, load.requests, strict=True))
     done = {}
     step = 0
@@ -69,10 +73,27 @@ def test_every_request_ends_once_with_the_tokens_it_would_have_alone(load: Load)
 
 
 @given(loads())
+def test_whole_prompts_are_computed_in_one_step_each(load: Load) -> None:
+    runner = FakeRunner(max_num_seqs=load.slots)
+    batch, _ = engine(runner, max_num_seqs=load.slots, max_num_batched_tokens=30 + load.budget, whole_prompts=True)
+    for wanted in load.requests:
+        batch.add(wanted)
+    done = {}
+    while batch.has_work:
+        done.update({output.id: output.token_ids.tolist() for output in batch.step()})
+        batch.check_integrity()
+        assert not runner.plans[-1].empty
+    works = [work for plan in runner.plans for work in plan.prefills]
+    assert all(work.start == 0 for work in works)
+    assert all(work.length >= work.seq.num_prompt for work in works)
+    assert done == {wanted.id: alone(wanted) for wanted in load.requests}
+
+
+@given(loads())
 def test_every_plan_keeps_budget_and_slots(load: Load) -> None:
     runner = FakeRunner(max_num_seqs=load.slots)
-    config = {"max_num_batched_tokens": load.budget, "prefill_chunk": load.chunk, "preempt": "off"}
-    batch, _ = engine(runner, max_num_seqs=load.slots, **config)
+    config = {"max_num_batched_tokens": load.budget, "prefill_chunk": load.chunk, "whole_prompts": load.whole}
+    batch, _ = engine(runner, max_num_seqs=load.slots, preempt="off", **config)
     for wanted in load.requests:
         batch.add(wanted)
     while batch.has_work:

@@ -43,6 +43,31 @@ def test_prefill_chunk_bounds_each_sequence() -> None:
     assert [work.length for plan in runner.plans for work in plan.prefills] == [3, 3, 1]
 
 
+def test_whole_prompts_wait_for_a_step_with_room_and_nobody_overtakes() -> None:
+    batch, runner = engine(max_num_batched_tokens=8, whole_prompts=True)
+    for name, length in (("a", 5), ("b", 5), ("c", 2)):
+        batch.add(request(name, prompt=length))
+    list(batch)
+    chunks = [[(work.seq.id, work.length) for work in plan.prefills] for plan in runner.plans]
+    assert chunks[:2] == [[("a", 5)], [("b", 5), ("c", 2)]]
+    assert [work.seq.id for work in runner.plans[1].decodes] == ["a"]
+
+
+def test_a_whole_prompt_that_no_step_has_room_for_is_cut() -> None:
+    batch, runner = engine(max_num_batched_tokens=8, whole_prompts=True)
+    batch.add(request("a", prompt=3, max_tokens=1))
+    batch.add(request("b", prompt=18, max_tokens=1))
+    batch.add(request("c", prompt=4, max_tokens=1))
+    list(batch)
+    chunks = [[(work.seq.id, work.length) for work in plan.prefills] for plan in runner.plans]
+    assert chunks == [[("a", 3)], [("b", 8)], [("b", 8)], [("b", 2), ("c", 4)]]
+
+
+def test_whole_prompts_arent_chunks() -> None:
+    with pytest.raises(UsageError, match="prefill_chunk is 3, and whole_prompts are wanted"):
+        engine(prefill_chunk=3, whole_prompts=True)
+
+
 def test_a_freed_slot_is_refilled_in_the_next_step_lowest_first() -> None:
     batch, runner = engine(max_num_seqs=2)
     for name, length in (("a", 1), ("b", 3), ("c", 2), ("d", 1)):

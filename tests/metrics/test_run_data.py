@@ -39,10 +39,25 @@ def test_columns_are_by_row_number_whatever_ended_first() -> None:
         "tpot_ns": [nan, nan, 1, 4],
         "e2e_ns": [12, nan, 12, 18],
         "max_itl_ns": [nan, nan, 1, 6],
+        "unshared_tokens": [1, nan, 1, 3],  # the prompts are the same, and the last row's came first
     }
     assert set(run.columns) == set(expected)
     for name, values in expected.items():
         np.testing.assert_array_equal(run.columns[name], values, err_msg=name)
+
+
+def test_a_closed_loop_isnt_judged_as_saturated() -> None:
+    """Who waits there for a slot has been let in by others that were served."""
+    found = []
+    for closed in (False, True):
+        collector = RunCollector(closed_loop=closed)
+        for i in range(200):  # each waits longer than the one before
+            output = make_output([3 * i + 8], arrival_ns=i, admitted_ns=3 * i)
+            collector.finished(make_ref(i + 1), output)
+        found.append(collector.data().summary.saturation)
+    assert found[0] is not None
+    assert found[0].saturated
+    assert found[1] is None
 
 
 def test_idle_slot_steps_and_the_summary_come_along() -> None:

@@ -59,6 +59,12 @@ def test_steps_are_bounded_by_the_token_budget() -> None:
     )
 
 
+def test_steps_may_be_bounded_by_what_the_command_computes_in_one() -> None:
+    replay = replace(SIMULATION, scheduler=SchedulerConfig(max_num_batched_tokens=512))
+    options = list(slot_options(replay, Goal(ROWS, most_stall_ns=1e12), ROWS, 16, 110))
+    assert {option.batched_tokens for option in options} == {512}
+
+
 def test_under_objectives_fewer_slots_may_be_better() -> None:
     objectives = parse_objectives(["tpot:16"])
     goal = Goal(ROWS, objectives=objectives, rate=2.0)
@@ -66,6 +72,23 @@ def test_under_objectives_fewer_slots_may_be_better() -> None:
     best = choose(options, goal, 32)
     assert best.attainment == max(option.attainment or 0 for option in options)
     assert all(0 <= (option.attainment or 0) <= 1 for option in options)
+
+
+def test_what_is_attained_depends_on_how_the_engine_is_set() -> None:
+    """With long prompts in large steps, tokens beside them are late; in order of length, first tokens are."""
+    rows = made_up([900, 20] * 30, [20] * 60, 1000)
+    objectives = parse_objectives(["tpot:20"])
+    small, large = (
+        replace(SIMULATION, scheduler=SchedulerConfig(max_num_batched_tokens=tokens)).attainment(rows, 3, objectives, 8)
+        for tokens in (64, 2048)
+    )
+    assert small > 1.2 * large
+    kept = SchedulerConfig(prefix_cache_bytes=1 << 30, keep_prefixes=True)
+    again = made_up([300], [2], 1000) * 1
+    same = [replace(again[0], id=str(n)) for n in range(20)]
+    limit = parse_objectives(["ttft:60"])
+    assert replace(SIMULATION, scheduler=kept).attainment(same, 1, limit, 4) > 0.9
+    assert SIMULATION.attainment(same, 1, limit, 4) == 0
 
 
 def ragged() -> list[Request]:
