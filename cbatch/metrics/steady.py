@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cbatch.metrics.percentiles import Distribution
+from cbatch.metrics.running import mean_running, running
 from cbatch.metrics.saturation import MINIMUM, Saturation, Times, any_ended_meanwhile, inside_at
+from cbatch.metrics.step_table import StepTable
 from cbatch.metrics.table import RequestTable, present
 
 SAMPLES = 1_000
@@ -31,7 +33,7 @@ class SteadyState:
     output_tokens_per_s: float
     """Output tokens of the steps that ended in it / its seconds."""
     concurrency: float
-    """Time-weighted mean of running sequences (from admission to finish) over it."""
+    """Time-weighted mean of running sequences over it: all samples of a request, and none that lost its slot."""
     latencies: Mapping[str, Distribution]
     """`ttft_ns`, `tpot_ns`, `e2e_ns` of requests that arrived in it and completed, whenever they did."""
 
@@ -82,24 +84,24 @@ def mean_inside(came: Times, left: Times, start_ns: int, end_ns: int) -> float:
 def steady_state(
     window: tuple[int, int],
     requests: RequestTable,
-    step_end_ns: Times,
-    step_tokens: npt.NDArray[np.int64],
+    steps: StepTable,
     percentiles: Sequence[float],
 ) -> SteadyState:
-    """The figures of `window`, (start, end) in ns, both in it; steps have an end and a number of output tokens."""
+    """The figures of `window`, (start, end) in ns, both in it."""
     start, end = window
     seconds = (end - start) / 1e9
-    completed, finished, admitted = requests.completed, requests.column("finished_ns"), requests.column("admitted_ns")
+    completed, finished = requests.completed, requests.column("finished_ns")
     arrived = _within(requests.column("arrival_ns"), window)
-    ran = ~np.isnan(admitted)
     latencies = {name: present(requests.column(name)[arrived & completed]) for name in LATENCIES}
+    tokens = steps.column("output_tokens")[_within(steps.column("end_ns"), window)]
+    times, counts = running(*map(steps.column, ("start_ns", "end_ns", "slots_busy", "finished")))
     return SteadyState(
         start_ns=start,
         end_ns=end,
         arrived=int(arrived.sum()),
         requests_per_s=int((completed & _within(finished, window)).sum()) / seconds,
-        output_tokens_per_s=int(step_tokens[_within(step_end_ns, window)].sum()) / seconds,
-        concurrency=mean_inside(admitted[ran], finished[ran], start, end),
+        output_tokens_per_s=int(tokens.sum()) / seconds,
+        concurrency=mean_running(times, counts, start, end),
         latencies={name: Distribution.of(values, percentiles) for name, values in latencies.items()},
     )
 

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from cbatch.pages.files import Column
 from cbatch.pages.over_time import edges, mean_inside, peak_inside, spread
-from cbatch.pages.play import Group, Play
+from cbatch.pages.play import Group, Play, lasting
 from cbatch.pages.style import Picture, Theme, legend, legend_height, line_key, panels
 from cbatch.pages.words import counted, each, number, percent
 
@@ -20,8 +20,8 @@ _SINCE = "Time (s since the first arrival)"
 
 
 def throughput(groups: Sequence[Group]) -> Picture | None:
-    """Output tokens per second, requests waiting and running, over the time of each group's first play."""
-    shown = _lasting(groups)
+    """Output tokens per second, requests waiting and sequences running, over the time of each group's first play."""
+    shown = lasting(groups)
     if not shown:
         return None
 
@@ -33,7 +33,7 @@ def throughput(groups: Sequence[Group]) -> Picture | None:
             style = theme.mark(group.index)
             _stairs(tokens, at, _tokens_per_s(play, at), style)
             _stairs(waiting, at, mean_inside(at, play.came_ns, play.left_queue_ns), style)
-            _stairs(running, at, mean_inside(at, play.left_queue_ns, play.since_start("finished_ns")), style)
+            _stairs(running, at, play.mean_running(at), style)
         for axes, name in (
             (tokens, "Output\n(tokens/s)"),
             (waiting, "Waiting\n(requests)"),
@@ -47,11 +47,6 @@ def throughput(groups: Sequence[Group]) -> Picture | None:
 
     title, height = "Throughput and queue over time", 4.6 + legend_height(len(shown))
     return Picture("throughput", title, _throughput_sentence(shown), draw, height)
-
-
-def _lasting(groups: Sequence[Group]) -> list[Group]:
-    """Those that took any time."""
-    return [group for group in groups if group.has_requests and group.has_steps and group.first.span_ns > 0]
 
 
 def _tokens_per_s(play: Play, at: Column) -> Column:
@@ -75,12 +70,12 @@ def _throughput_sentence(groups: Sequence[Group]) -> str:
 
 
 def _mean_running(play: Play) -> float:
-    return float((play.since_start("finished_ns") - play.left_queue_ns).sum()) / play.span_ns
+    return float(play.mean_running(np.array([0.0, play.span_ns]))[0])
 
 
 def kv(groups: Sequence[Group]) -> Picture | None:
     """KV cells that hold tokens, and those reserved, over the time of each group's first play."""
-    shown = [group for group in _lasting(groups) if kv_cells(group.first)[1] > 0]
+    shown = [group for group in lasting(groups) if kv_cells(group.first)[1] > 0]
     if not shown:
         return None
 

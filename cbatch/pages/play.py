@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from cbatch.metrics import Attribution, Distribution
+from cbatch.metrics.running import running
 from cbatch.outputs.directory import REQUESTS, RUN_JSON, STEPS
 from cbatch.pages.files import Column, Columns, column, damaged, figure, lookup, read_json, read_table
+from cbatch.pages.over_time import spread
 from cbatch.pages.words import printable
 
 PARTS = Attribution._fields
@@ -21,7 +23,17 @@ _ENDED = ("complete", "time_up", "stopped", "aborted")
 """Statuses with which every table is there."""
 _TIMES = ("arrival_ns", "enqueued_ns", "admitted_ns", "first_token_ns", "finished_ns")
 _REQUESTS = ("row", *_TIMES, "output_tokens", "slot", "ttft_ns", "tpot_ns", "e2e_ns")
-_STEPS = ("start_ns", "end_ns", "output_tokens", "slots_total", "kv_used_cells", "kv_reserved_cells", "kv_total_cells")
+_STEPS = (
+    "start_ns",
+    "end_ns",
+    "finished",
+    "output_tokens",
+    "slots_busy",
+    "slots_total",
+    "kv_used_cells",
+    "kv_reserved_cells",
+    "kv_total_cells",
+)
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,13 @@ class Play:
         """When each stopped waiting: it got a slot, or ended without one."""
         admitted = self.since_start("admitted_ns")
         return np.where(np.isnan(admitted), self.since_start("finished_ns"), admitted)
+
+    def mean_running(self, at: Column) -> Column:
+        """Time-weighted mean of running sequences in each bin of `at`, ns since the first arrival; it needs steps."""
+        columns = (self.steps[name] for name in ("start_ns", "end_ns", "slots_busy", "finished"))
+        times, counts = running(*columns)
+        times = times - self.origin_ns
+        return spread(at, times[:-1], times[1:], counts[:-1] * np.diff(times)) / np.diff(at)
 
     @property
     def slots(self) -> int:
@@ -164,6 +183,11 @@ class Group:
         """Mean of each part of e2e over completed requests, ns; empty without any."""
         means = {name: self.completed(name) for name in PARTS}
         return {name: float(values.mean()) for name, values in means.items() if values.size}
+
+
+def lasting(groups: Sequence[Group]) -> list[Group]:
+    """Those that can be shown over time: with requests and steps, and some time in them."""
+    return [group for group in groups if group.has_requests and group.has_steps and group.first.span_ns > 0]
 
 
 def read_play(directory: Path) -> Play:

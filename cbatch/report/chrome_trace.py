@@ -44,6 +44,11 @@ class ChromeTrace:
         except OSError as error:
             raise _unwritable(path, error) from error
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be written any more."""
+        return self._file.closed
+
     def name_process(self, pid: int, name: str) -> None:
         """Processes are shown in order of their pid."""
         for kind, args in (("process_name", {"name": name}), ("process_sort_index", {"sort_index": pid})):
@@ -78,7 +83,7 @@ class ChromeTrace:
 
     def close(self) -> None:
         """Complete the file and give it its name. Calling it again, or after an error, does nothing."""
-        if self._file.closed:
+        if self.closed:
             return
         self._write("\n]}\n" if self._before == ",\n" else self._before + "]}\n")
         try:

@@ -29,11 +29,21 @@ def _saved(ns: float) -> str:
 
 
 def _memory(table: KVTable) -> str:
-    """Peaks, in cells where their bytes aren't known."""
-    cells = [table.ways[way].peak_cells for way in ("shared", "per_slot", "static")]
-    held = [table.bytes_of(count) for count in cells]
-    filled, reserved, static = (
-        f"{count:,}" if known is None else size(known) for count, known in zip(cells, held, strict=True)
-    )
+    """Peaks, in cells where their bytes aren't known.
+
+    Tokens and reservations count for each sequence: so it is where every slot has cells of its own. In one pool,
+    sequences that share a prefix hold it once.
+    """
     unit = " cells" if table.bytes_per_token is None else ""
-    return f"peak {filled}{unit} filled, {reserved} reserved; static reservation {static}"
+    shared = table.ways["shared"].peak_cells
+    once = f" ({_peak(table, 'shared')} with shared prefixes once)" if shared < table.ways["pooled"].peak_cells else ""
+    return (
+        f"peak {_peak(table, 'pooled')}{unit} of tokens{once}, {_peak(table, 'per_slot')} reserved; "
+        f"static reservation {_peak(table, 'static')}"
+    )
+
+
+def _peak(table: KVTable, way: str) -> str:
+    cells = table.ways[way].peak_cells
+    held = table.bytes_of(cells)
+    return f"{cells:,}" if held is None else size(held)

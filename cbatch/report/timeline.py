@@ -1,10 +1,11 @@
 """A run as a timeline for ui.perfetto.dev: what each slot and the engine did, when. Knows no figures of the whole.
 
     engine   native calls, steps, and counters
-    slots    a track each: a slice for a request, in it one for every native call that computed some of it
+    slots    a track each: a slice for a request, in it one for every native call that computed some of it; a request
+             that lost its slot, or moved to another, has a slice for each time in a slot
     queue    a span for a request that waited for a slot
 
-It is written while the run goes on; nothing is kept.
+It is written while the run goes on; only where unfinished requests are is kept.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cbatch.metrics import Attribution, RequestMetrics
+from cbatch.metrics.request import samples_of
 from cbatch.report.chrome_trace import Args, ChromeTrace, Track
+from cbatch.report.stretches import Stretches
 from cbatch.report.text import one_line
 from cbatch.types import CallRecord, EngineView, RequestOutput, RowFault, RowRef, StepRecord
 
@@ -33,12 +36,15 @@ class TimelineWriter:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._trace = ChromeTrace(Path(path))
         self._slots_named = 0
+        self._stretches = Stretches()
+        self._ended: list[tuple[str, RequestOutput]] = []
+        """Names and outputs; where they were in their last step is heard of with that step, after them."""
         for pid, name in ((ENGINE, "engine"), (SLOTS, "slots"), (QUEUE, "queue")):
             self._trace.name_process(pid, name)
         self._trace.name_track(CALLS, "native calls")
         self._trace.name_track(STEPS, "steps")
 
-    def step(self, record: StepRecord, view: Callable[[], EngineView]) -> None:  # noqa: ARG002 (Observer)
+    def step(self, record: StepRecord, view: Callable[[], EngineView]) -> None:
         for slot in range(self._slots_named, record.slots_total):
             self._trace.name_track(slot_track(slot), f"slot {slot}")
         self._slots_named = max(self._slots_named, record.slots_total)
@@ -46,6 +52,21 @@ class TimelineWriter:
         for call in record.call_log:
             self._call(record.step, call)
         self._counters(record)
+        self._stretches.step(record.start_ns, self._slots_in(record, view()))
+        self._write_ended()
+
+    def _slots_in(self, record: StepRecord, after: EngineView) -> dict[str, int]:
+        """The slot of each sequence that had one in the step: those that go on, and those that ended in it."""
+        ended = {
+            _sequence(output.id, sample.sample): sample.slot
+            for _, output in self._ended
+            for sample in samples_of(output)
+            if sample.slot is not None and sample.finished_ns > record.start_ns
+        }
+        computed = {work.id: work.slot for call in record.call_log for work in call.computed}
+        # else what is computed is padding, of sequences that have ended long ago
+        known = {name: slot for name, slot in computed.items() if name in self._stretches}
+        return {**known, **{seat.id: seat.slot for seat in after.slots}, **ended}
 
     def _call(self, step: int, call: CallRecord) -> None:
         args = {"step": step, "sequences": len(call.computed), "tokens": sum(work.length for work in call.computed)}
@@ -75,15 +96,32 @@ class TimelineWriter:
         name = one_line(ref.id)
         admitted = output.finished_ns if output.admitted_ns is None else output.admitted_ns
         self._trace.span(WAITING, "queue", "waiting", ref.number, output.enqueued_ns, admitted, {"request": name})
-        if output.admitted_ns is not None and output.slot is not None:
-            track, args = slot_track(output.slot), _request_args(output)
-            self._trace.slice(track, "request", name, output.admitted_ns, output.finished_ns, args)
+        self._ended.append((name, output))
+
+    def _write_ended(self) -> None:
+        for name, output in self._ended:
+            for sample in samples_of(output):
+                self._write_slices(name, sample)
+            for number in range(output.request.num_samples):  # those too that `best_of` didn't choose
+                self._stretches.forget(_sequence(output.id, number))
+        self._ended.clear()
+
+    def _write_slices(self, name: str, output: RequestOutput) -> None:
+        """One sample's, with the same to be told of each."""
+        args = _request_args(output)
+        stretches = list(self._stretches.until(_sequence(output.id, output.sample), output.finished_ns))
+        if not stretches and output.admitted_ns is not None and output.slot is not None:  # all in one step
+            stretches = [(output.slot, output.admitted_ns, output.finished_ns)]
+        for slot, start_ns, end_ns in stretches:
+            self._trace.slice(slot_track(slot), "request", _sequence(name, output.sample), start_ns, end_ns, args)
 
     def fault(self, fault: RowFault) -> None:
         """A row that couldn't be run has no place in time."""
 
     def close(self) -> None:
-        """Complete the file. Calling it again does nothing."""
+        """Complete the file. Calling it again, or after an error, does nothing."""
+        if not self._trace.closed:
+            self._write_ended()  # those that were cancelled after the last step
         self._trace.close()
 
     def __enter__(self) -> TimelineWriter:
@@ -91,6 +129,11 @@ class TimelineWriter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _sequence(request_id: str, sample: int) -> str:
+    """As the engine names a request's samples."""
+    return f"{request_id}#{sample}" if sample else request_id
 
 
 def slot_track(slot: int) -> Track:

@@ -11,10 +11,14 @@ from cbatch.metrics.percentiles import Distribution
 from cbatch.metrics.replay import ReplayAccumulator
 from cbatch.metrics.saturation import Saturation, saturation
 from cbatch.metrics.steady import SteadyState, mean_inside, mser, steady_state, steady_window
+from cbatch.metrics.step_table import StepTable
 from cbatch.metrics.table import RequestTable
-from cbatch.types import FinishReason
-from tests.metrics.factories import make_fault, make_output
+from cbatch.sampling import SamplingParams
+from cbatch.types import FinishReason, Request, RowRef
+from tests.metrics.factories import make_fault, make_output, make_step
 from tests.metrics.loads import STEP_NS, play, poisson
+from tests.replay.virtual import MS
+from tests.replay.virtual import play as replay
 
 STABLE = Saturation(False, queue_middle=0, queue_end=0, growth=0, threshold=8, arrivals=20)
 
@@ -70,7 +74,10 @@ def test_figures_of_a_window() -> None:
     table.add(make_output([16], arrival_ns=13, admitted_ns=14, reason=FinishReason.ERROR))
     table.add(make_output(arrival_ns=15, finished_ns=19, reason=FinishReason.CANCELLED))
     table.add_fault(make_fault())
-    found = steady_state((10, 20), table, np.array([9, 10, 20, 21]), np.array([1, 2, 4, 8]), (50,))
+    steps = StepTable()
+    for start, end, busy, finished, tokens in ((6, 9, 2, 1, 1), (9, 10, 1, 0, 2), (14, 20, 4, 3, 4), (20, 21, 2, 1, 8)):
+        steps.add(make_step(start_ns=start, end_ns=end, slots_busy=busy, finished=finished, output_tokens=tokens))
+    found = steady_state((10, 20), table, steps, (50,))
     latencies = {"ttft_ns": [2, 6], "tpot_ns": [3, 4], "e2e_ns": [8, 10]}
     assert found == SteadyState(
         start_ns=10,
@@ -78,7 +85,7 @@ def test_figures_of_a_window() -> None:
         arrived=4,
         requests_per_s=2e8,
         output_tokens_per_s=6e8,
-        concurrency=(2 + 7 + 2) / 10,
+        concurrency=(4 * 1 + 6 * 4) / 10,
         latencies={name: Distribution.of(values, (50,)) for name, values in latencies.items()},
     )
     record = found.to_dict()
@@ -95,3 +102,29 @@ def test_it_agrees_with_theory_on_a_stable_load() -> None:
     assert found.output_tokens_per_s == pytest.approx(4 * rate, rel=0.1)
     assert found.concurrency == pytest.approx(0.6 * 4, rel=0.1)  # Little's law: rate x time in a slot
     assert found.latencies["tpot_ns"].p50_ns == STEP_NS
+
+
+@pytest.mark.parametrize(("priority", "samples", "slots"), [(2, 1, 1), (0, 4, 8)])
+def test_it_runs_what_the_whole_run_does(priority: int, samples: int, slots: int) -> None:
+    """Who gave way to others doesn't run meanwhile, and all samples of a request do."""
+    sampling = SamplingParams(max_tokens=25, ignore_eos=True, n=samples)
+    jobs = [
+        (
+            RowRef(i, str(i), "", at := (i // 2) * 60 * MS + (i % 2) * 5 * MS),
+            Request(
+                str(i),
+                np.arange(1, 4, dtype=np.int32),
+                sampling,
+                priority * (1 - i % 2),
+                at,
+                fork_seeds=(1, 2, 3)[: samples - 1],
+            ),
+        )
+        for i in range(40)
+    ]
+    summary, _ = replay(jobs, slots=slots, cost_ns=lambda _decodes, _prompts: MS)
+    assert summary.steady is not None
+    assert summary.run.concurrency is not None
+    assert (summary.run.preemptions > 0) is (priority > 0)
+    assert summary.steady.concurrency == pytest.approx(summary.run.concurrency, rel=0.1)
+    assert summary.steady.concurrency <= slots

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from cbatch.clock import VirtualClock
 from cbatch.metrics import ReplaySummary
 from cbatch.metrics.objectives import Objectives
 from cbatch.outputs import RunWriter, write_run_json, write_sweep
+from cbatch.types import Job
 from tests.metrics.factories import spell
 from tests.replay.virtual import MS, play, poisson
 
@@ -27,11 +28,12 @@ def write_replay(
     seed: int = 0,
     deadline_ns: int | None = None,
     is_replay: bool = True,
+    jobs: Iterable[Job] | None = None,
     **record: Any,
 ) -> ReplaySummary:
-    """`record` goes into run.json."""
+    """`record` goes into run.json; `jobs` take the place of random ones."""
     directory.mkdir(parents=True)
-    jobs = poisson(rate, count, tokens=tokens, prompt=3, seed=seed)
+    jobs = poisson(rate, count, tokens=tokens, prompt=3, seed=seed) if jobs is None else jobs
     with RunWriter(
         directory, output_format="parquet", sample=[], model="fake", clock=VirtualClock(), token_bytes=spell
     ) as writer:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from cbatch.clock import VirtualClock
+from cbatch.config import SchedulerConfig
+from cbatch.engine import Engine
+from cbatch.outputs import RunWriter, write_run_json
 from cbatch.pages import latencies, load, occupancy, rates, ratios, waterfall
 from cbatch.pages.comparison import read_comparison
 from cbatch.pages.occupancy import Bars
@@ -15,6 +22,11 @@ from cbatch.pages.play import Group, read_play
 from cbatch.pages.style import DARK, LIGHT, Picture, render
 from cbatch.pages.sweep import read_sweep
 from cbatch.pages.words import latency, number, percent
+from cbatch.sampling import SamplingParams
+from cbatch.types import Job, Request, RowRef
+from tests.engine.factories import request
+from tests.engine.test_compaction import Streams
+from tests.metrics.factories import spell
 from tests.pages.directories import write_comparison, write_replay, write_sweep_directory
 from tests.pages.html import PNG
 from tests.replay.virtual import MS
@@ -124,12 +136,76 @@ def test_kv_is_told_as_the_run_has_it(tmp_path: Path) -> None:
     assert sentence.endswith(f"Most in use at once: {most} cells.")
 
 
-def test_occupancy_of_the_worked_example() -> None:
-    """Output lengths 50, 10 and 80 in one static group of three: 140 of 240 slot-steps."""
-    ends = np.array([50.0, 10, 80])
-    bars = Bars(np.arange(3.0), np.zeros(3), np.ones(3), ends)
-    assert bars.busy_share(3, 80) == pytest.approx(140 / 240)
-    assert bars.until(40).busy_share(3, 40) == pytest.approx(90 / 120)
+def urgent_ones(count: int = 20) -> Iterator[Job]:
+    """Every other request displaces the one before."""
+    for i in range(count):
+        at, sampling = (i // 2) * 400 * MS + (i % 2) * 50 * MS, SamplingParams(max_tokens=12, ignore_eos=True)
+        yield RowRef(i, str(i), "", at), Request(str(i), np.arange(1, 4, dtype=np.int32), sampling, 1 - i % 2, at)
+
+
+def test_who_gave_way_does_not_run_meanwhile(tmp_path: Path) -> None:
+    summary = write_replay(tmp_path / "r", jobs=urgent_ones(), slots=1)
+    replay = Group("r", (read_play(tmp_path / "r"),), 0)
+    assert summary.run.preemptions == 10
+    assert summary.run.concurrency is not None
+    mean = summary.run.concurrency * summary.run.engine_ns / replay.first.span_ns
+    assert mean < 1
+    assert f"running in the mean: {number(mean)}." in drawn(load.throughput([replay]))
+    sentence = drawn(occupancy.gantt([replay]))
+    assert sentence.startswith(f"Requests were in a slot for {percent(mean)} of the time of the 1 slots")
+    assert "or with one of 10 that were preempted" in sentence
+    assert Bars.of(replay.first).start.size == 10
+
+
+def test_bars_keep_their_slots() -> None:
+    bars = Bars(np.array([0.0, 1, 2, 1, 0]), np.array([0.0, 0, 0, 5, 9]), np.zeros(5), np.array([9.0, 5, 20, 30, 12]))
+    assert bars.rows(3).tolist() == bars.slot.tolist()
+
+
+def test_a_bar_that_moved_into_a_slot_does_not_cover_the_one_before() -> None:
+    """It came into slot 3 at 2 ms, and moved to slot 0, which the first one left at 7 ms."""
+    bars = Bars(np.array([0.0, 1, 2, 0]), np.array([0.0, 0, 0, 2]), np.full(4, 3.0), np.array([7.0, 41, 7, 43]))
+    assert bars.rows(4).tolist() == [0, 1, 2, 3]
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20), st.integers(0, 3)), max_size=30))
+def test_bars_never_overlap(wanted: list[tuple[int, int, int]]) -> None:
+    """Of those that come, four at most are let in at a time, and end in any slot."""
+    let_in: list[tuple[float, float, float]] = []
+    for start, length, slot in sorted(wanted):
+        if sum(end > start for _, end, _ in let_in) < 4:
+            let_in.append((start, start + length, slot))
+    came, left, slots = (np.array([each[i] for each in let_in], dtype=np.float64) for i in range(3))
+    rows = Bars(slots, came, left, left).rows(4)
+    for row in range(4):
+        of_row = sorted(zip(came[rows == row], left[rows == row], strict=True))
+        assert all(a[1] <= b[0] for a, b in pairwise(of_row))
+
+
+def moving(path: Path) -> Group:
+    """Eight that end one after the other, in slots whose gaps are closed."""
+    path.mkdir()
+    batch, refs = Engine(Streams(), SchedulerConfig(8)), [RowRef(i + 1, str(i), "", 0) for i in range(8)]
+    with RunWriter(
+        path, output_format="parquet", sample=[], model="fake", clock=VirtualClock(), token_bytes=spell
+    ) as writer:
+        for i in range(8):
+            batch.add(request(str(i), max_tokens=20 + 10 * i if i % 2 else 10 + i, ignore_eos=True))
+        while batch.has_work:
+            for output in batch.step():
+                writer.finished(refs[int(output.id)], output)
+            assert batch.last_step is not None
+            writer.step(batch.last_step, batch.view)
+    write_run_json(path, {"status": "complete", "totals": {}})
+    return Group(path.name, (read_play(path),), 0)
+
+
+def test_requests_that_moved_are_drawn_apart(tmp_path: Path) -> None:
+    run = moving(tmp_path / "r")
+    bars = Bars.of(run.first)
+    assert np.unique(bars.slot).size < 8, "some ended in one slot"
+    assert sorted(bars.rows(8)) == list(range(8))
+    assert " Some requests moved from slot to slot; each is drawn in one." in drawn(occupancy.gantt([run]))
 
 
 def test_occupancy_counts_the_time_in_slots(tmp_path: Path) -> None:

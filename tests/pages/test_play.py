@@ -11,7 +11,7 @@ import pytest
 
 from cbatch.errors import InputError
 from cbatch.metrics import Attribution
-from cbatch.pages.play import Group, read_play
+from cbatch.pages.play import Group, Play, read_play
 from tests.pages.directories import change, write_replay
 from tests.replay.virtual import MS
 
@@ -103,3 +103,12 @@ def test_waiting_begins_when_the_request_came(tmp_path: Path) -> None:
     replay, run = read_play(tmp_path / "replay"), read_play(tmp_path / "run")
     assert np.array_equal(replay.came_ns, replay.since_start("arrival_ns"))
     assert np.array_equal(run.came_ns, run.since_start("enqueued_ns"))
+
+
+def test_the_mean_running_of_the_worked_example() -> None:
+    """Output lengths 50, 10 and 80 in one static group of three: 140 of 240 slot-steps."""
+    steps = {"start_ns": [0, 10, 50], "end_ns": [10, 50, 80], "slots_busy": [3, 2, 1], "finished": [1, 1, 1]}
+    columns = {name: np.array(values, dtype=np.float64) for name, values in steps.items()}
+    play = Play(Path(), {}, {"arrival_ns": np.zeros(3)}, columns)
+    assert play.mean_running(np.array([0.0, 80])) == pytest.approx([140 / 80])
+    assert play.mean_running(np.array([0.0, 40, 60])) == pytest.approx([90 / 40, 30 / 20])

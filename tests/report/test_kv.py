@@ -20,12 +20,24 @@ def summary(bytes_per_token: float | None = None, steps: int = 1, **fields: Any)
 
 def test_memory_is_told_by_its_peaks() -> None:
     told = dict(kv_facts(summary(bytes_per_token=MIB / 8)))
-    assert told == {"KV memory": "peak 12.5 MiB filled, 100 MiB reserved; static reservation 640 MiB"}
+    assert told == {
+        "KV memory": "peak 15.0 MiB of tokens (12.5 MiB with shared prefixes once), 100 MiB reserved; "
+        "static reservation 640 MiB"
+    }
 
 
 def test_memory_is_told_in_cells_where_their_bytes_are_not_known() -> None:
     told = dict(kv_facts(summary()))
-    assert told == {"KV memory": "peak 100 cells filled, 800 reserved; static reservation 5,120"}
+    assert told == {
+        "KV memory": "peak 120 cells of tokens (100 with shared prefixes once), 800 reserved; static reservation 5,120"
+    }
+
+
+def test_prefixes_are_not_told_of_where_none_are_shared() -> None:
+    accumulator = RunAccumulator()
+    accumulator.step(make_step(end_ns=1, kv_used_cells=120, kv_reserved_cells=800, kv_static_cells=5120), no_view)
+    told = dict(kv_facts(accumulator.summary()))
+    assert told == {"KV memory": "peak 120 cells of tokens, 800 reserved; static reservation 5,120"}
 
 
 def test_a_run_without_steps_has_nothing_to_say() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -14,12 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbatch.clock import VirtualClock
-from cbatch.engine import FakeRunner
+from cbatch.config import SchedulerConfig
+from cbatch.engine import Engine, FakeRunner
 from cbatch.errors import OutputError
 from cbatch.metrics import Attribution
-from cbatch.report.timeline import CALLS, SLOTS, STEPS, WAITING, TimelineWriter, slot_track
-from cbatch.types import RequestOutput, RowRef, StepRecord
+from cbatch.metrics.request import samples_of
+from cbatch.report.timeline import CALLS, STEPS, WAITING, TimelineWriter, slot_track
+from cbatch.types import Request, RequestOutput, RowRef, StepRecord
 from tests.engine.factories import engine, request
+from tests.engine.test_compaction import Streams
 
 Event = dict[str, Any]
 FIELDS = {  # phase: what it must have beside ph, pid, tid, ts, name, args
@@ -93,8 +97,11 @@ def check_spans(events: list[Event]) -> None:
     assert all(began[key] < ended[key] for key in began)
 
 
-def run(path: Path, seed: int, *, split: bool) -> tuple[list[StepRecord], list[tuple[RowRef, RequestOutput]]]:
-    """A random run on the fake runner, told to a timeline as the driver tells it."""
+Ran = tuple[list[StepRecord], list[tuple[RowRef, RequestOutput]]]
+
+
+def run(path: Path, seed: int, *, split: bool, **config: Any) -> Ran:
+    """A random run on the fake runner, told to a timeline as the driver tells it; urgent requests displace others."""
     random, clock = Random(seed), VirtualClock()
     runner = FakeRunner(
         max_num_seqs=3,
@@ -103,17 +110,19 @@ def run(path: Path, seed: int, *, split: bool) -> tuple[list[StepRecord], list[t
         faults={"7": 5, "8": 1},
         split_calls=split,
     )
-    batcher, _ = engine(runner, max_num_batched_tokens=random.randint(4, 20), prefill_chunk=random.choice((None, 3)))
+    chunks = {"max_num_batched_tokens": random.randint(4, 20), "prefill_chunk": random.choice((None, 3))}
+    batcher, _ = engine(runner, **chunks, **config)
     refs = {str(n): RowRef(n, f"row {n}", "", 0) for n in range(1, 13)}
     left = list(refs)
     steps, outputs = [], []
     with TimelineWriter(path) as timeline:
         while left or batcher.has_work:
             while left and random.random() < 0.6:
-                batcher.add(request(left.pop(), random.randint(1, 12), random.randint(1, 6)))
+                batcher.add(any_request(left.pop(), random))
             if random.random() < 0.2:
                 clock.advance(random.randrange(5_000_000))
-            for output in batcher.step():
+            ended = [batcher.cancel(next(iter(batcher._live)))] if batcher.has_work and random.random() < 0.02 else []
+            for output in (*ended, *batcher.step()):
                 outputs.append((refs[output.id], output))
                 timeline.finished(*outputs[-1])
             if batcher.last_step is not None:
@@ -122,10 +131,18 @@ def run(path: Path, seed: int, *, split: bool) -> tuple[list[StepRecord], list[t
     return steps, outputs
 
 
-@given(st.integers(0, 10**6), st.booleans())
-def test_a_random_run(tmp_path_factory: pytest.TempPathFactory, seed: int, split: bool) -> None:
+def any_request(name: str, random: Random) -> Request:
+    n = random.choice((1, 1, 1, 3))
+    wanted = request(name, random.randint(1, 12), random.randint(1, 6), priority=random.randint(0, 2), n=n)
+    return replace(wanted, fork_seeds=(1, 2)[: n - 1])
+
+
+@given(st.integers(0, 10**6), st.booleans(), st.sampled_from(["swap", "recompute"]), st.booleans())
+def test_a_random_run(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, split: bool, preempt: str, overcommit: bool
+) -> None:
     path = tmp_path_factory.mktemp("timeline") / "t.json"
-    steps, outputs = run(path, seed, split=split)
+    steps, outputs = run(path, seed, split=split, preempt=preempt, kv_overcommit=overcommit)
     events = read(path)
     check_format(events)
     slices = defaultdict(list)
@@ -139,20 +156,88 @@ def test_a_random_run(tmp_path_factory: pytest.TempPathFactory, seed: int, split
     for call in calls:
         for work in call.computed:
             expected[slot_track(work.slot)].append((work.phase, call.start_ns, call.end_ns))
-    for ref, output in outputs:
-        assert output.slot is not None
-        assert output.admitted_ns is not None
-        expected[slot_track(output.slot)].append((ref.id, output.admitted_ns, output.finished_ns))
-    assert {track: sorted(found) for track, found in slices.items() if track[0] == SLOTS} == {
-        track: sorted(wanted) for track, wanted in expected.items()
+    for track, wanted in expected.items():
+        found = [each for each in slices[track] if not each[0].startswith("row")]
+        assert sorted(found) == sorted(wanted)
+    check_requests(events, steps, outputs)
+    waited = {
+        ref.id: output.enqueued_ns
+        for ref, output in outputs
+        if output.enqueued_ns != (output.finished_ns if output.admitted_ns is None else output.admitted_ns)
     }
-    waited = {ref.id: output.enqueued_ns for ref, output in outputs if output.enqueued_ns != output.admitted_ns}
     assert {e["args"]["request"]: e["ts"] for e in events if e["ph"] == "b"} == waited
+
+
+def check_requests(
+    events: list[Event], steps: list[StepRecord], outputs: list[tuple[RowRef, RequestOutput]]
+) -> dict[str, list[Event]]:
+    """The slices of a sample are the times that it spent in slots, and what was computed of it lies in them."""
+    slices = defaultdict(list)
+    for event in events:
+        if event.get("cat") == "request":
+            slices[event["name"].removeprefix("row ")].append(event)
+    for _, output in outputs:
+        for sample in samples_of(output):
+            check_sample(sample, slices[f"{output.id}#{sample.sample}" if sample.sample else output.id])
+    for call in (call for record in steps for call in record.call_log):
+        for work in call.computed:
+            inside = [e for e in slices[work.id] if e["tid"] == slot_track(work.slot).tid]
+            assert any(e["ts"] <= call.start_ns and call.end_ns <= e["ts"] + e["dur"] for e in inside)
+    return slices
+
+
+def check_sample(sample: RequestOutput, slices: list[Event]) -> None:
+    if sample.admitted_ns is None:
+        assert not slices
+        return
+    assert slices[0]["ts"] == sample.admitted_ns
+    in_slots = sample.finished_ns - sample.admitted_ns - sample.times.preempted_ns
+    assert sum(e["dur"] for e in slices) == in_slots
+    if sample.slot is not None:
+        last = slices[-1]
+        assert (last["tid"], last["ts"] + last["dur"]) == (slot_track(sample.slot).tid, sample.finished_ns)
+
+
+@pytest.mark.parametrize("batching", ["continuous", "static"])
+def test_a_request_that_moves_has_a_slice_in_each_slot(tmp_path: Path, batching: str) -> None:
+    batcher, steps, outputs = Engine(Streams(), SchedulerConfig(8, batching=batching)), [], []
+    for i in range(8):
+        batcher.add(request(str(i), max_tokens=20 + 10 * i if i % 2 else 10 + i, ignore_eos=True))
+    with TimelineWriter(tmp_path / "t.json") as timeline:
+        while batcher.has_work:
+            for output in batcher.step():
+                outputs.append((RowRef(1, output.id, "", 0), output))
+                timeline.finished(*outputs[-1])
+            assert batcher.last_step is not None
+            steps.append(batcher.last_step)
+            timeline.step(steps[-1], batcher.view)
+    events = read(tmp_path / "t.json")
+    check_format(events)
+    slices = check_requests(events, steps, outputs)
+    moves = sum(record.moved for record in steps)
+    assert moves >= 3
+    assert sum(map(len, slices.values())) == 8 + moves
+
+
+def test_a_padded_batch_computes_on_outside_of_requests(tmp_path: Path) -> None:
+    batcher, _ = engine(FakeRunner(max_num_seqs=2), max_num_seqs=2, batching="padded")
+    for name, tokens in (("a", 2), ("b", 5)):
+        batcher.add(request(name, 4, tokens))
+    with TimelineWriter(tmp_path / "t.json") as timeline:
+        while batcher.has_work:
+            for output in batcher.step():
+                timeline.finished(RowRef(1, output.id, "", 0), output)
+            assert batcher.last_step is not None
+            timeline.step(batcher.last_step, batcher.view)
+    events = read(tmp_path / "t.json")
+    check_format(events)
+    assert [(e["name"], e["dur"] // 10**6) for e in events if e.get("cat") == "request"] == [("a", 2), ("b", 5)]
+    assert sum(e.get("cat") == "tokens" for e in events) == 10
 
 
 @pytest.mark.parametrize("split", [True, False])
 def test_a_call_lies_in_its_request(tmp_path: Path, split: bool) -> None:
-    run(tmp_path / "t.json", 1, split=split)
+    run(tmp_path / "t.json", 3, split=split)
     events = read(tmp_path / "t.json")
     requests = [e for e in events if e.get("cat") == "request"]
     works = [e for e in events if e.get("cat") == "tokens"]
@@ -172,6 +257,7 @@ def test_what_is_shown_of_a_request(tmp_path: Path) -> None:
     events = read(tmp_path / "t.json")
     shown = {e["name"]: e["args"] for e in events if e.get("cat") == "request"}
     for ref, output in outputs:
+        assert output.admitted_ns is not None
         args = shown[ref.id]
         assert args["prompt_tokens"] == output.request.prompt.size
         assert args["output_tokens"] == output.token_ids.size
@@ -204,11 +290,13 @@ def test_counters_hold_over_a_step_and_fall_to_0_when_nothing_runs(tmp_path: Pat
 
 def test_any_id_is_written_in_one_line_of_ascii(tmp_path: Path) -> None:
     batcher, _ = engine()
-    batcher.add(request("a"))
-    (output,) = list(batcher)
+    batcher.add(request("a", max_tokens=1))
     with TimelineWriter(tmp_path / "t.json") as timeline:
+        (output,) = batcher.step()
         timeline.finished(RowRef(1, 'é\n"\\\udcff\x1b', "", 0), output)
-    (shown,) = [e["name"] for e in read(tmp_path / "t.json") if e["ph"] == "X"]
+        assert batcher.last_step is not None
+        timeline.step(batcher.last_step, batcher.view)
+    (shown,) = [e["name"] for e in read(tmp_path / "t.json") if e.get("cat") == "request"]
     assert shown == 'é↵"\\��'
 
 
@@ -253,6 +341,31 @@ def test_a_full_disk_names_the_path_once(tmp_path: Path) -> None:
         timeline.close()
     timeline.close()
     assert os.listdir(tmp_path) == []
+
+
+def test_a_request_that_is_cancelled_after_the_last_step_has_its_slice(tmp_path: Path) -> None:
+    batcher, _ = engine()
+    batcher.add(request("a", 4, 9))
+    with TimelineWriter(tmp_path / "t.json") as timeline:
+        batcher.step()
+        assert batcher.last_step is not None
+        timeline.step(batcher.last_step, batcher.view)
+        timeline.finished(RowRef(1, "a", "", 0), batcher.cancel("a"))
+    (found,) = [e for e in read(tmp_path / "t.json") if e.get("cat") == "request"]
+    assert (found["ts"], found["dur"], found["args"]["finish_reason"]) == (0, 10**6, "cancelled")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_what_ended_is_not_written_after_an_error(tmp_path: Path) -> None:
+    (tmp_path / ".t.json.tmp").symlink_to("/dev/full")
+    batcher, _ = engine()
+    batcher.add(request("a"))
+    (output,) = list(batcher)
+    timeline = TimelineWriter(tmp_path / "t.json")
+    timeline.finished(RowRef(1, "a" * 100_000, "", 0), output)
+    with pytest.raises(OutputError, match="No space left"):
+        timeline.close()
+    timeline.close()
 
 
 def test_waiting_spans_of_a_request_that_never_ran(tmp_path: Path) -> None:
