@@ -53,29 +53,37 @@ def identity_of(options: RunOptions, model: Path) -> dict[str, Any]:
     return again
 
 
-def settle_stdin(identity: Identity, earlier: Identity | None, head: Callable[[int], bytes] | None, read: int) -> None:
-    """Put the first bytes of stdin into the identity, which can't have them before any were read.
+def check_stdin(identity: Identity, earlier: Identity, head: Callable[[int], bytes] | None) -> None:
+    """See that stdin begins as that of an earlier run did, and put that beginning into the identity.
 
-    `head` gives that many of them; None where nobody keeps them. `read`: how many bytes there have been so far.
-    Raises `OutputError` where an earlier run had others, or where nobody can tell.
+    `head` gives as many of its first bytes as it is asked for, waiting for them; None where nobody keeps them.
+    Raises `OutputError` where it begins differently, or where nobody can tell.
     """
-    for place, entry in enumerate(identity["inputs"]):
+    for entry, before in zip(identity["inputs"], earlier["inputs"], strict=True):
         if not _is_stdin(entry):
             continue
-        before = {} if earlier is None else earlier["inputs"][place]
-        if earlier is not None and (head is None or "head_bytes" not in before):
+        if head is None or "head_bytes" not in before:
             raise OutputError(
                 "stdin can be read only once, so nobody knows whether it is the same as before: give another --output, "
                 "or --force to start over (what is there is kept)"
             )
-        if head is None:
-            continue
-        entry.update(inputs_identity(["-"], head(before.get("head_bytes", min(read, _MOST_HEAD))))[0])
-        if earlier is not None and entry["fingerprint"] != before["fingerprint"]:
+        entry.update(inputs_identity(["-"], head(before["head_bytes"]))[0])
+        if entry["fingerprint"] != before["fingerprint"]:
             raise OutputError(
                 f"stdin begins differently: its first {before['head_bytes']:,} bytes were others. Give the same again, "
                 "another --output, or --force to start over (what is there is kept)"
             )
+
+
+def note_stdin(identity: Identity, head: Callable[[int], bytes] | None, read: int) -> None:
+    """Put as much of stdin's beginning into the identity as has been `read`, in bytes, or as counts at most.
+
+    Before any was read it can't be there. `head` is that of `check_stdin`.
+    """
+    size = min(read, _MOST_HEAD)
+    for entry in identity["inputs"]:
+        if _is_stdin(entry) and head is not None and size >= entry.get("head_bytes", 0):
+            entry.update(inputs_identity(["-"], head(size))[0])
 
 
 def _fingerprint(path: Path) -> str:

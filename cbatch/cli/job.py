@@ -16,7 +16,7 @@ from cbatch.cli.auto import Auto, auto_options
 from cbatch.cli.calibrate import Calibrator, run_ahead
 from cbatch.cli.control import Control
 from cbatch.cli.ending import EXIT_INTERRUPTED, EXIT_ROWS_FAILED, recorded, shown
-from cbatch.cli.identity import Identity, identity_of, settle_stdin
+from cbatch.cli.identity import Identity, identity_of, note_stdin
 from cbatch.cli.interpreter import tune_interpreter
 from cbatch.cli.interrupts import Interrupts
 from cbatch.cli.job_notes import findings, left_over, resuming
@@ -24,6 +24,7 @@ from cbatch.cli.options import Summary
 from cbatch.cli.overflow import overflow_notes, overflow_of
 from cbatch.cli.record import describe_end, describe_run, sessions_of
 from cbatch.cli.run_options import RunOptions
+from cbatch.cli.run_rows import RunRows
 from cbatch.cli.sizing import cells_needed
 from cbatch.cli.workdir import Earlier, earlier_run, held, make_way
 from cbatch.clock import WallClock
@@ -32,7 +33,7 @@ from cbatch.driver import Driver, Ending, Outcome
 from cbatch.engine import Engine
 from cbatch.errors import Interrupted
 from cbatch.feed import LookAhead, Quarantine
-from cbatch.inputs import READ_FAULTS, RowStream, read_rows
+from cbatch.inputs import RowStream
 from cbatch.llama.estimate import check_memory
 from cbatch.llama.memory import kv_bytes_per_cell
 from cbatch.llama.model import Model
@@ -44,7 +45,6 @@ from cbatch.report.layout import json_line
 from cbatch.report.progress import Progress
 from cbatch.report.summary import print_summary, summary_json
 from cbatch.report.view import View, run_view
-from cbatch.row_set import RowSet
 from cbatch.supervise import Link
 from cbatch.supervise.watched import Watch, WatchedRunner
 from cbatch.types import Job, Observer
@@ -58,10 +58,11 @@ def run_job(options: RunOptions, link: Link) -> int:
     tune_interpreter()
     model_config, warning = parts.check_model(options)
     identity = identity_of(options, model_config.path)
-    said = None if link.attempt else make_way(options)
+    said = None if link.heartbeat.way_made else make_way(options)
+    link.heartbeat.way_made = True
     with held(options.directory()):
         earlier = earlier_run(options, identity)
-        if earlier is not None and earlier.is_complete(retry_failed=options.retry_failed):
+        if earlier is not None and earlier.complete and "-" not in options.inputs:
             return _nothing_to_do(options, earlier)
         record = None if earlier is None else earlier.record
         options, auto = auto_options(options, model_config, options.given, enabled=options.auto, earlier=record)
@@ -135,6 +136,7 @@ class RunJob:
         self.encoder = parts.make_encoder(options, model, self.tokenizer)
         self.progress = Progress(self.clock)
         self.totals = RunAccumulator(kv_bytes_per_cell(model, options.context_config()))
+        self.rows = RunRows(options, link, self.clock, identity, earlier)
         self.watch = Watch(link.heartbeat, link.condemned)
         self.notes: list[str] = [
             *resuming(self.stored, retry_failed=options.retry_failed),
@@ -149,16 +151,16 @@ class RunJob:
 
     def run(self) -> None:
         """Answer the rows, and leave what was finished on disk, however it ends."""
-        rows = self._rows()
-        jobs = self.watch.encode(rows, self.encoder.encode)
+        jobs = self.watch.encode(self.rows, self.encoder.encode)
         feed = Quarantine(LookAhead(self.progress.reading(jobs)), self.link.suspects, self.watch)
         self.control.steer(feed.close, feed.close)
         with closing(self.encoder), closing(feed):
             window, all_read = feed.first_window(parts.PATIENCE_S)
             if self.control.stop_wanted:
                 raise Interrupted("stopped before any row was run; nothing was written")
-            before = None if self.earlier is None else self.earlier.record["identity"]
-            settle_stdin(self.identity, before, self.link.stdin_head, self.link.heartbeat.stdin_read)
+            if (rows := self._opened(feed, window)) is None:
+                return
+            note_stdin(self.identity, self.link.stdin_head, self.link.heartbeat.stdin_read)
             if self.auto.open and self.link.attempt == 0:  # else it may be what the worker before this one died of
                 calibrator = Calibrator(self.options, self.model, self.clock, say=self.view.message)
                 ahead = run_ahead(self.options, rows, window, all_read=all_read)
@@ -173,17 +175,12 @@ class RunJob:
                 overflow = overflow_of(self.options, runner.context, limit)
                 self._record(_Ready(runner, feed, rows, window, limit, overflow))
 
-    def _rows(self) -> RowStream:
-        stored = self.stored
-        return read_rows(
-            self.options.inputs,
-            defaults=self.options.sampling(),
-            clock=self.clock,
-            stdin=self.link.stdin,
-            options=self.options.input_options(),
-            done=RowSet() if stored is None else stored.done,
-            taken=() if stored is None else stored.taken(READ_FAULTS),
-        )
+    def _opened(self, feed: Quarantine, window: Sequence[Job]) -> RowStream | None:
+        """What the rows come from; None where an earlier run has a result of each. Raises what kept it from opening."""
+        nothing_new = not window and self.earlier is not None and self.earlier.complete
+        if nothing_new or self.rows.stream is None:
+            feed.check()
+        return None if nothing_new else self.rows.stream
 
     def _record(self, ready: _Ready) -> None:
         """Drive the run between the two writings of run.json."""
@@ -196,6 +193,7 @@ class RunJob:
         }
 
         def ending(status: str, error: str | None) -> dict[str, Any]:
+            note_stdin(self.identity, self.link.stdin_head, self.link.heartbeat.stdin_read)
             summary = self.totals.summary()
             return describe_end(status, summary, context=ready.runner.context, notes=self.notes, error=error)
 
@@ -203,7 +201,7 @@ class RunJob:
             self.outcome = self._drive(ready)
             summary, total = self.totals.summary(), self.progress.figures().rows_total
             self.notes += findings(summary, overcommits=self.options.kv_overcommit)
-            self.notes += left_over(self.outcome, total, ready.feed.num_ready, summary)
+            self.notes += left_over(self.outcome, total, ready.feed.num_ready, summary, again=self.options.again)
             end(self.outcome.ending.value)
 
     def _drive(self, ready: _Ready) -> Outcome:
@@ -238,7 +236,9 @@ class RunJob:
 
     def report(self) -> int:
         """Print the summary; returns the exit code."""
-        assert self.outcome is not None
+        if self.outcome is None:
+            assert self.earlier is not None
+            return _nothing_to_do(self.options, self.earlier)
         summary, paths = self.totals.summary(), _paths(self.options)
         if self.options.summary is Summary.json:
             shown(lambda: typer.echo(summary_json(summary, paths, self.notes)))

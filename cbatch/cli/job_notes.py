@@ -35,12 +35,15 @@ def findings(summary: RunSummary, *, overcommits: bool) -> Iterator[str]:
         )
 
 
-def left_over(outcome: Outcome, rows_total: int | None, rows_read: int, summary: RunSummary) -> Iterator[str]:
-    """Of a run that was stopped: how many rows have no result. `rows_read`: those that were still to be taken."""
+def left_over(
+    outcome: Outcome, rows_total: int | None, rows_read: int, summary: RunSummary, *, again: str
+) -> Iterator[str]:
+    """Of a run that was stopped: how many rows have no result, and that `again` goes on with them.
+
+    `rows_read`: those that were still to be taken.
+    """
     if outcome.ending is Ending.COMPLETE:
         return
     least = f"at least {outcome.rows_left + rows_read:,}"
     left = least if rows_total is None else f"{rows_total - summary.rows_total:,}"
-    yield (
-        f"{outcome.ending.value} on request: {left} rows are left without a result; the same command goes on with them"
-    )
+    yield f"{outcome.ending.value} on request: {left} rows are left without a result; {again} goes on with them"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cbatch.cli.options import JobOptions, OutputFormat
+from cbatch.cli.read_again import read_again, results_in
 from cbatch.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class RunOptions(JobOptions):
     def check(self) -> None:
         """Raise for every mistake that can be seen in the options alone."""
         JobOptions.check(self)  # super() doesn't work in a class with slots
-        self.directory()
+        directory = self.directory()
         if self.order not in ORDERS:
             raise UsageError(f"--order is {self.order!r}: give {' or '.join(ORDERS)}")
         if not self.stall_timeout >= 0:
@@ -56,6 +57,11 @@ class RunOptions(JobOptions):
             raise UsageError("--force starts over and --retry-failed goes on: keep one")
         if self.output is not None and any(_is_same(self.output, name) for name in self.inputs):
             raise UsageError(f"--output {self.output} is one of the inputs: give another name")
+        if found := read_again(self.inputs, self.input_format, results_in(directory, self.results_format, self.target)):
+            raise UsageError(
+                f"{found[0]} would be one of the inputs that {found[1]} stands for when the same command goes on: "
+                "give an --output elsewhere"
+            )
         if self.target is not None and self.output_format not in (OutputFormat.parquet, self._form_of_target):
             raise UsageError(f"--output-format {self.output_format.value} can't be written to {self.target}: keep one")
 
@@ -79,7 +85,7 @@ class RunOptions(JobOptions):
     @property
     def target(self) -> Path | None:
         """The single file that the results become, where `--output` names one."""
-        if self.output is None or self.output.suffix not in _FILES or self.output.is_dir():
+        if self.output is None or self.output.suffix not in _FILES or os.path.isdir(self.output):
             return None
         return self.output
 
@@ -92,6 +98,11 @@ class RunOptions(JobOptions):
     def _form_of_target(self) -> OutputFormat:
         assert self.output is not None
         return _FILES[self.output.suffix]
+
+    @property
+    def again(self) -> str:
+        """What goes on where the run broke off."""
+        return "the same command without --force" if self.force else "the same command"
 
     def directory(self) -> Path:
         """Where to write: as given, or beside the single file, or beside the first input."""
@@ -118,4 +129,4 @@ class RunOptions(JobOptions):
 
 
 def _is_same(output: Path, name: str) -> bool:
-    return output.is_file() and os.path.exists(name) and output.samefile(name)
+    return os.path.isfile(output) and os.path.exists(name) and os.path.samefile(output, name)

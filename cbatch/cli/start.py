@@ -25,6 +25,7 @@ def start(options: RunOptions) -> int:
         lambda link: _work(options, link),
         stall_timeout_s=options.stall_timeout or None,
         say=lambda message: typer.echo(f"cbatch: {message}", err=True),
+        again=options.again,
         stdin_fd=0 if reads_stdin else None,
         spool_dir=options.directory().absolute().parent if reads_stdin else None,
     )

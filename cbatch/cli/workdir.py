@@ -23,11 +23,8 @@ class Earlier:
     record: Mapping[str, Any]
     """Its run.json."""
     stored: Stored
-
-    def is_complete(self, *, retry_failed: bool) -> bool:
-        """Whether nothing is left to do."""
-        retries = retry_failed and self.stored.num_failed > 0
-        return self.record.get("status") == "complete" and self.stored.complete and not retries
+    complete: bool
+    """Whether nothing is left to do, unless stdin holds more than it did."""
 
 
 @contextmanager
@@ -75,8 +72,10 @@ def earlier_run(options: RunOptions, identity: Identity) -> Earlier | None:
             f"{path} holds a run that differs: {'; '.join(differing)}. Give the same again to resume it, another "
             "--output, or --force to start over (what is there is kept)"
         )
-    form = options.results_format.value
-    return Earlier(record, open_stored(path, form, target=options.target, retry_failed=options.retry_failed))
+    form, retries = options.results_format.value, options.retry_failed
+    stored = open_stored(path, form, target=options.target, retry_failed=retries)
+    stands = record.get("status") == "complete" and stored.complete
+    return Earlier(record, stored, stands and not (retries and stored.num_failed > 0))
 
 
 def _differing(record: Mapping[str, Any], identity: Identity) -> list[str]:
@@ -98,14 +97,15 @@ def _check_free(path: Path, target: Path | None, *, force: bool) -> None:
 
 def _holds_only_a_lock(path: Path) -> bool:
     """As a run leaves it that was killed before it had begun."""
-    return path.is_dir() and {entry.name for entry in path.iterdir()} == {LOCK}
+    with usable(path):
+        return os.path.isdir(path) and os.listdir(path) == [LOCK]
 
 
 def _make(path: Path) -> list[Path]:
     """The directory with its parents; those that were made, the innermost first."""
     missing = []
     for folder in (path, *path.parents):
-        if folder.exists():
+        if os.path.exists(folder):
             break
         missing.append(folder)
     with usable(path):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import glob
 import os
 import stat
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from cbatch.errors import InputError
@@ -60,13 +61,14 @@ def find_sources(sources: Sequence[str], form: str | None = None) -> list[Source
     """The readable files that paths, directories, globs and `-` (stdin) stand for; files of one source are sorted.
 
     A path that exists is taken as it is, whatever characters it has. `form` is one of `FORMS`; without it names decide,
-    and what they don't tell is JSONL. Raises `InputError`.
+    and what they don't tell is JSONL. Text files of one name, found in several directories, have their paths as ids.
+    Raises `InputError`.
     """
     if not sources:
         raise InputError("no input is given: give files, directories, globs, or - for stdin")
     if sources.count(STDIN) > 1:
         raise InputError("- is given more than once: stdin can be read only once")
-    return [found for source in sources for found in _expand(source, form)]
+    return _told_apart([found for source in sources for found in _expand(source, form)])
 
 
 def printable(path: str) -> str:
@@ -85,6 +87,15 @@ def _expand(source: str, form: str | None) -> list[Source]:
     if not files:
         raise InputError(f"{printable(source)} matches no file: check the pattern")
     return [_found(path, form, _fixed_part(source)) for path in files]
+
+
+def _told_apart(found: list[Source]) -> list[Source]:
+    """With the path as given for documents of one name in several directories: names are ids."""
+    names = Counter(source.document for source in found)
+    return [
+        replace(source, document=source.name) if source.document is not None and names[source.document] > 1 else source
+        for source in found
+    ]
 
 
 def _found(path: str, form: str | None, folder: str | None) -> Source:

@@ -91,14 +91,16 @@ def usable(path: Path) -> Iterator[None]:
 
 def owns(directory: Path) -> bool:
     """Whether a run of cbatch has begun in the directory."""
-    return any((directory / name).exists() for name in (RUN_JSON, JOURNAL, REQUESTS))
+    return any(os.path.exists(directory / name) for name in (RUN_JSON, JOURNAL, REQUESTS))
 
 
 def set_aside(path: Path) -> Path:
     """Rename a directory or a file to the first of `path.1`, `path.2`, ... that is free, which is returned.
 
-    Raises `OutputError` where the system refuses.
+    Raises `OutputError` where the system refuses, and for `.` and what ends in `..`, which have no name of their own.
     """
+    if path.name in ("", ".."):
+        raise OutputError(f"{path} can't be renamed, to keep what is in it: give another --output, or its name in full")
     number = 1
     while os.path.lexists(free := path.with_name(f"{path.name}.{number}")):
         number += 1

@@ -76,5 +76,7 @@ class Death:
                 "give a longer --stall-timeout if steps may take that long, else check this build with `cbatch doctor`"
             )
         if self.signal == signal.SIGKILL:
-            return "to use less memory, lower --max-num-seqs or --ctx, or give --kv-type q8_0"
+            return (
+                "to use less memory, lower --max-num-seqs, or start over (--force) with a lower --ctx or --kv-type q8_0"
+            )
         return "check this build with `cbatch doctor`"

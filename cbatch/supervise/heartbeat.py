@@ -12,7 +12,7 @@ from enum import IntEnum
 
 MOST_ROWS = 1024
 """Rows in flight that there is room for; more aren't told."""
-_BEATS, _STEPS, _PHASE, _TOKENISING, _FINISHED, _STDIN_READ, _STDIN_END = range(7)
+_BEATS, _STEPS, _PHASE, _TOKENISING, _FINISHED, _STDIN_READ, _STDIN_END, _WAY_MADE = range(8)
 _IN_FLIGHT = 8
 _CLEARED = _IN_FLIGHT + 1 + MOST_ROWS
 _WORDS = _CLEARED + 1 + MOST_ROWS
@@ -36,10 +36,11 @@ class Heartbeat:
         self._words[_STDIN_END] = _UNKNOWN
 
     def reset(self) -> None:
-        """For the next worker: all but the end of standard input. While none lives."""
-        end = self._words[_STDIN_END]
+        """For the next worker: all but what holds for each of them. While none lives."""
+        kept = {word: self._words[word] for word in (_STDIN_END, _WAY_MADE)}
         self._words[:] = array("q", bytes(_WORDS * _WORD_BYTES))
-        self._words[_STDIN_END] = end
+        for word, value in kept.items():
+            self._words[word] = value
 
     def beat(self) -> None:
         """Tell that the engine's loop goes on."""
@@ -112,6 +113,15 @@ class Heartbeat:
     def cleared(self) -> list[int]:
         """Suspects that have ended without harm."""
         return self._words[_CLEARED + 1 : _CLEARED + 1 + self._words[_CLEARED]].tolist()
+
+    @property
+    def way_made(self) -> bool:
+        """Whether a worker has seen to it that nothing is in the job's way: the next one finds that one's output."""
+        return bool(self._words[_WAY_MADE])
+
+    @way_made.setter
+    def way_made(self, made: bool) -> None:
+        self._words[_WAY_MADE] = made
 
     @property
     def stdin_read(self) -> int:

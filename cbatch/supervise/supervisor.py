@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from cbatch.errors import RunFailed
@@ -37,19 +38,21 @@ def supervise(
     say: Callable[[str], None],
     stdin_fd: int | None = None,
     spool_dir: Path | None = None,
+    again: str = "the same command",
 ) -> int:
     """Run `work` in a worker, again after each death by a signal; returns the exit code that it ends with.
 
     Returns twice: in the parent, and in each worker, where exceptions of `work` come out as well. `stall_timeout_s` is
     how long a worker may show no sign of life; None is without limit. `stdin_fd` is kept in a file in `spool_dir`, and
-    read by workers through their link. `say` takes a line for the user.
+    read by workers through their link. `say` takes a line for the user, and may raise `OSError` where nobody reads it.
+    `again` is what the user is told to give to go on.
 
     Raises `RunFailed` where another worker would be of no use, and where standard input can't be kept.
     """
     heartbeat = Heartbeat()
     spool = None if stdin_fd is None else Spool(stdin_fd, spool_dir, heartbeat)
     with ParentSignals() as signals:
-        outcome = _Supervisor(heartbeat, spool, signals, stall_timeout_s, say).run()
+        outcome = _Supervisor(heartbeat, spool, signals, stall_timeout_s, say, again).run()
         return work(outcome) if isinstance(outcome, Link) else outcome
 
 
@@ -61,13 +64,15 @@ class _Supervisor:
         signals: ParentSignals,
         stall_timeout_s: float | None,
         say: Callable[[str], None],
+        again: str,
     ) -> None:
         self._heartbeat = heartbeat
         self._spool = spool
         self._signals = signals
         self._stall_timeout_s = stall_timeout_s
         self._say = say
-        self._suspects = Suspects()
+        self._again = again
+        self._suspects = Suspects(again)
         self._pipe = os.pipe()
         """The worker reads, and learns so when we are gone."""
         self._failure: RunFailed | None = None
@@ -98,7 +103,8 @@ class _Supervisor:
         self._heartbeat.reset()
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
-                stream.flush()  # else both processes would print what is in it
+                with suppress(OSError):
+                    stream.flush()  # else both processes would print what is in it
         pid = self._signals.fork()
         if pid > 0:
             return pid
@@ -154,7 +160,7 @@ class _Supervisor:
     def _stopped(self, death: Death) -> int:
         """The worker died after it had been told to stop."""
         why = "" if death.signal in _STOPS else f" (the worker died: {death.cause})"
-        self._say(f"stopped{why}; what was finished is kept, and the same command goes on from there")
+        self._tell(f"stopped{why}; what was finished is kept, and {self._again} goes on from there")
         return EXIT_INTERRUPTED
 
     def _mourn(self, death: Death) -> None:
@@ -170,11 +176,17 @@ class _Supervisor:
         if suspects:
             rows = "row" if suspects == 1 else f"{suspects} rows"
             told.append(f"the {rows} in flight then will run first, to find out who is to blame")
-        self._say("; ".join([*told, "starting it again"]))
+        self._tell("; ".join([*told, "starting it again"]))
+
+    def _tell(self, message: str) -> None:
+        """A reader that is gone, or a full disk, is no reason to leave rows unanswered."""
+        with suppress(OSError):
+            self._say(message)
 
 
 def _restore_terminal() -> None:
     """Undo what a live display leaves."""
     if sys.stderr is not None and sys.stderr.isatty():
-        sys.stderr.write(_SHOW_CURSOR)
-        sys.stderr.flush()
+        with suppress(OSError):  # a terminal that was closed
+            sys.stderr.write(_SHOW_CURSOR)
+            sys.stderr.flush()

@@ -27,7 +27,9 @@ _MOST_LOADING = 3
 class Suspects:
     """Told of each death. Deaths by chance condemn nobody: whom they hit is cleared by the next worker."""
 
-    def __init__(self) -> None:
+    def __init__(self, again: str = "the same command") -> None:
+        """`again` is what the user is told to give to go on."""
+        self._again = again
         self._strikes: dict[int, int] = {}
         self._last: Death | None = None
         self._fruitless: list[Death] = []
@@ -103,7 +105,7 @@ class Suspects:
             when = "without a row answered between"
         return (
             f"the worker died {len(deaths)} times in a row {when} ({_names(deaths)}; the last: {deaths[-1].cause}): "
-            f"{advice}. What was finished is kept, and the same command goes on from there"
+            f"{advice}. What was finished is kept, and {self._again} goes on from there"
         )
 
 

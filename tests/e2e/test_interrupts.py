@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import await_rows, command, results, run_json, write_rows
+from tests.e2e.command import await_rows, cbatch, command, results, run_json, write_rows
 
 
 def start(tmp_path: Path, model: Path, max_tokens: int) -> subprocess.Popen[str]:
@@ -90,9 +90,10 @@ def test_interrupting_a_run_that_waits_for_input(tmp_path: Path, tiny_model: Pat
     assert len(results(tmp_path / "out")) == 1
 
 
-def test_interrupting_a_run_before_its_first_row(tmp_path: Path, tiny_model: Path) -> None:
+@pytest.mark.parametrize("more", [(), ("--format", "csv", "--no-supervise")])
+def test_interrupting_a_run_before_its_first_row(tmp_path: Path, tiny_model: Path, more: tuple[str, ...]) -> None:
     with subprocess.Popen(
-        command("run", "-", "-m", tiny_model, "-t", 1, "-o", tmp_path / "out"),
+        command("run", "-", "-m", tiny_model, "-t", 1, "-o", tmp_path / "out", *more),
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
@@ -104,6 +105,20 @@ def test_interrupting_a_run_before_its_first_row(tmp_path: Path, tiny_model: Pat
     assert b"nothing was written" in err
     assert b"Fatal" not in err
     assert not (tmp_path / "out").exists()
+
+
+def test_interrupting_a_run_that_waits_for_what_it_knows_of_its_input(tmp_path: Path, tiny_model: Path) -> None:
+    arguments = ("run", "-", "-m", tiny_model, "-t", 1, "--max-tokens", 2, "-o", tmp_path / "out")
+    assert cbatch(*arguments, stdin=b'"one"\n"two"\n').code == 0
+    before = run_json(tmp_path / "out")
+    with subprocess.Popen(command(*arguments), stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(b'"one"\n')
+        process.stdin.flush()
+        time.sleep(5)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 130
+    assert run_json(tmp_path / "out") == before
 
 
 @pytest.mark.parametrize("gap_s", [0.0, 0.004, 0.02])

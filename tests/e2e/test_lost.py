@@ -99,6 +99,57 @@ def test_standard_input_outlives_a_worker(tmp_path: Path, tiny_model: Path, rows
     assert results(tmp_path / "out") == results(tmp_path / "good")
 
 
+def test_standard_input_isnt_taken_for_another_one(tmp_path: Path, tiny_model: Path) -> None:
+    arguments = ("run", "-", *options(tiny_model, tmp_path / "out"))
+    first, other = (f'{{"prompt": "{name}", "max_tokens": 2}}\n'.encode() for name in ("first", "other"))
+    assert cbatch(*arguments, stdin=first).code == 0
+    same = cbatch(*arguments, stdin=first)
+    assert (same.code, same.out.count("is complete: 1 rows")) == (0, 1), same.err
+    refused = cbatch(*arguments, stdin=other)
+    assert refused.code == 2
+    assert "stdin begins differently" in refused.err
+    assert cbatch(*arguments, "--no-supervise", stdin=other).code == 2
+    assert [row["row"] for row in results(tmp_path / "out")] == [1]
+    longer = cbatch(*arguments, stdin=first + other)
+    assert longer.code == 0, longer.err
+    assert [row["row"] for row in results(tmp_path / "out")] == [1, 2]
+    head = run_json(tmp_path / "out")["identity"]["inputs"][0]["head_bytes"]
+    assert head == len(first + other)
+
+
+def test_messages_that_nobody_reads_are_nothing_to_die_of(rows: Path, tiny_model: Path, tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "tests.e2e.crashing", "once", "r17", "run", str(rows)]
+    line += [str(option) for option in options(tiny_model, tmp_path / "out", "--limit", 30) if option != "-q"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    assert subprocess.run(line, stdout=subprocess.DEVNULL, stderr=writer, timeout=100, check=False).returncode == 0
+    os.close(writer)
+    assert len(results(tmp_path / "out")) == 30
+
+
+def test_a_worker_that_dies_early_has_the_next_one_start_over(tmp_path: Path, tiny_model: Path) -> None:
+    few = write_rows(tmp_path / "few.jsonl", [{"prompt": "a", "max_tokens": 2}])
+    arguments = ("run", few, *options(tiny_model, tmp_path / "out"))
+    assert cbatch(*arguments).code == 0
+    forced = crashing("early", "any", *arguments, "--force")
+    assert forced.code == 0, forced.err
+    assert "starting it again" in forced.err
+    assert len(results(tmp_path / "out")) == len(results(tmp_path / "out.1")) == 1
+
+
+@pytest.mark.parametrize("name", ["out", "answers.csv", "answers.jsonl"])
+def test_times_that_python_cant_hold(tmp_path: Path, tiny_model: Path, name: str) -> None:
+    until = pa.array([253402300800000000, 0], pa.timestamp("us"))
+    pq.write_table(pa.table({"prompt": ["a", "b"], "until": until}), tmp_path / "rows.parquet")
+    ran = cbatch("run", tmp_path / "rows.parquet", *options(tiny_model, tmp_path / name, "--max-tokens", 2))
+    assert ran.code == 0, ran.err
+    if name == "out":
+        found = pq.read_table(tmp_path / "out" / "results")["until"].cast(pa.int64()).to_pylist()
+        assert found == [253402300800000000, 0]
+    else:
+        assert "10000-01-01" in (tmp_path / name).read_text("utf-8")
+
+
 def test_the_same_command_again_has_nothing_to_do(rows: Path, tiny_model: Path, tmp_path: Path) -> None:
     arguments = ("run", rows, *options(tiny_model, tmp_path / "out"))
     assert cbatch(*arguments).code == 0

@@ -83,6 +83,12 @@ def test_text_files_that_were_looked_for_are_a_prompt_each(tmp_path: Path) -> No
     assert [source.document for source in find_sources([a, b])] == [None, None]
 
 
+def test_text_files_of_one_name_are_told_apart_by_their_paths(tmp_path: Path) -> None:
+    en, fr, _ = write(tmp_path, "en/intro.txt", "fr/intro.txt", "fr/more.txt")
+    items = read_files(tmp_path / "en", tmp_path / "fr")
+    assert [row.ref.id for row in good(items)] == [en, fr, "more.txt"]
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [

@@ -163,6 +163,12 @@ def test_what_is_set_aside_gets_the_next_free_name(tmp_path: Path) -> None:
     assert files(tmp_path) == {"out.1/run.json", "out.2/run.json", "out.4/run.json", "answers.parquet.1"}
 
 
+@pytest.mark.parametrize("path", [".", "..", "x/..", "/"])
+def test_what_has_no_name_of_its_own_can_not_be_set_aside(path: str) -> None:
+    with pytest.raises(OutputError, match="can't be renamed"):
+        set_aside(Path(path))
+
+
 def test_what_can_not_be_set_aside_is_an_output_error(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"out can't be renamed to .*out\.1: No such file"):
         set_aside(tmp_path / "out")

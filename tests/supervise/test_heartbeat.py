@@ -35,13 +35,15 @@ def test_more_rows_than_there_is_room_for() -> None:
     assert heart.in_flight == heart.cleared == list(range(1, MOST_ROWS + 1))
 
 
-def test_a_reset_keeps_the_end_of_stdin_only() -> None:
+def test_a_reset_keeps_what_holds_for_each_worker() -> None:
     heart = Heartbeat()
     heart.step([1, 2])
     heart.clear(3)
     heart.tokenising = heart.finished = heart.stdin_read = heart.stdin_end = 9
+    assert not heart.way_made
+    heart.way_made = True
     heart.reset()
-    assert heart.stdin_end == 9
+    assert (heart.stdin_end, heart.way_made) == (9, True)
     assert (heart.beats, heart.steps, heart.phase, heart.tokenising, heart.finished) == (0, 0, Phase.STARTING, 0, 0)
     assert (heart.in_flight, heart.cleared, heart.stdin_read) == ([], [], 0)
 

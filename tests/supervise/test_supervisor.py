@@ -278,6 +278,28 @@ def test_a_worker_that_dies_while_it_stops_isnt_started_again(tmp_path: Path) ->
     assert "the same command goes on" in lines(tmp_path, "said")[0]
 
 
+def test_a_reader_of_messages_that_is_gone_is_nothing_to_die_of() -> None:
+    code = """
+import os, signal, sys
+from cbatch.supervise import supervise
+
+reader, writer = os.pipe()
+os.close(reader)
+os.dup2(writer, 2)
+
+def work(link):
+    if link.attempt < 2:
+        link.heartbeat.finished = 1
+        os.kill(os.getpid(), signal.SIGKILL)
+    print("answered", flush=True)
+    return 0
+
+sys.exit(supervise(work, stall_timeout_s=None, say=lambda line: print(line, file=sys.stderr, flush=True)))
+"""
+    process = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=False)
+    assert (process.returncode, process.stdout) == (0, "answered\n")
+
+
 CHILD = """
 import sys
 from cbatch.supervise import supervise

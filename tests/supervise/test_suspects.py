@@ -128,6 +128,15 @@ def test_the_diagnosis_names_what_was_seen_and_what_to_change() -> None:
         assert part in said
 
 
+def test_what_is_advised_against_a_lack_of_memory_goes_on_with_the_same_job() -> None:
+    suspects = Suspects("the same command, please,")
+    for _ in range(4):
+        suspects.record(Death(signal.SIGKILL, steps=1))
+    said = str(suspects.record(Death(signal.SIGKILL, steps=1)))
+    assert "lower --max-num-seqs, or start over (--force) with a lower --ctx or --kv-type q8_0" in said
+    assert said.endswith("the same command, please, goes on from there")
+
+
 class Died(BaseException):
     """In the place of a process's end."""
 
