@@ -70,7 +70,8 @@ def test_who_was_let_in_in_a_step_gives_way_to_nobody_in_it() -> None:
     assert all(output.error is None for output in outputs)
     entered = [{seq.id for seq in plan.admitted} for plan in runner.plans]
     assert {"of their group", "head"} in entered
-    assert not any(names & {seq.id for seq in plan.preempted} for names, plan in zip(entered, runner.plans, strict=True))
+    preempted = [{seq.id for seq in plan.preempted} for plan in runner.plans]
+    assert not any(came & went for came, went in zip(entered, preempted, strict=True))
 
 
 def test_off_lets_everybody_finish() -> None:
