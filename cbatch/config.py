@@ -114,8 +114,10 @@ class ModelConfig:
     """A GGUF file; of a split model the first part."""
     gpu_layers: int = -1
     """Layers on the GPU; negative is all. Without a GPU it has no effect."""
-    main_gpu: int = 0
+    main_gpu: int | None = None
+    """The one GPU for all of them, by llama.cpp's number; None is all GPUs."""
     tensor_split: tuple[float, ...] = ()
+    """Share of each GPU; empty is by their free memory."""
     loras: tuple[tuple[Path, float], ...] = ()
     """(adapter file, scale)."""
     use_extra_bufts: bool = True

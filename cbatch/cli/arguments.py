@@ -157,7 +157,10 @@ Priority = Annotated[
 ]
 Ubatch = Annotated[int, Option(help="Tokens the kernels take at once.", rich_help_panel=ENGINE)]
 GpuLayers = Annotated[int, Option(help="Layers on the GPU; -1 is all.", rich_help_panel=ENGINE)]
-MainGpu = Annotated[int, Option(rich_help_panel=ENGINE)]
+MainGpu = Annotated[
+    int | None,
+    Option(min=0, help="The one GPU to use, by its number.", show_default="all GPUs", rich_help_panel=ENGINE),
+]
 TensorSplit = Annotated[str | None, Option(help="Share of each GPU, such as 3,1.", rich_help_panel=ENGINE)]
 Lora = Annotated[
     list[str] | None, Option(metavar="PATH[:SCALE]", help="Adapter; may be repeated.", rich_help_panel=ENGINE)

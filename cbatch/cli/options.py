@@ -77,7 +77,7 @@ class JobOptions:
     priority: str
     ubatch: int
     gpu_layers: int
-    main_gpu: int
+    main_gpu: int | None
     tensor_split: str | None
     lora: list[str] | None
     batching: str = "continuous"
@@ -125,6 +125,8 @@ class JobOptions:
         )
 
     def model_config(self, path: Path, *, use_extra_bufts: bool) -> ModelConfig:
+        if self.main_gpu is not None and self.tensor_split is not None:
+            raise UsageError("--main-gpu puts all layers on one GPU, and --tensor-split on several: keep one")
         return ModelConfig(
             path,
             gpu_layers=self.gpu_layers,
@@ -160,6 +162,19 @@ class JobOptions:
             compact=self.compact,
             drain="arrival" if self.arrivals_unknown else "longest",
         )
+
+    def overflow(self, limit: int, *, keep: int = 0) -> Overflow:
+        """For rows of at most `limit` KV cells; `keep` first tokens of a prompt stay where `--keep` isn't given.
+
+        Raises `UsageError` where so many can't be kept.
+        """
+        if self.keep is not None:
+            keep = self.keep
+        if self.on_overflow != "error" and keep > limit // 2:
+            raise UsageError(
+                f"--keep is {keep}, and a context of {limit:,} can keep half of it: give {limit // 2} or less"
+            )
+        return Overflow(self.on_overflow, keep)
 
     @property
     def results_format(self) -> OutputFormat:

@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 
 from cbatch.cli.options import JobOptions
-from cbatch.config import Overflow
+from cbatch.config import CELLS_PAD, ContextConfig, Overflow
 from cbatch.driver import Driver
 from cbatch.errors import UsageError
 from cbatch.llama.context import Context
 from cbatch.llama.memory_kind import RECURRENT
+from cbatch.llama.model import Model
 from cbatch.llama.shift import shift_obstacle
 from cbatch.llama.tokenizer import Tokenizer
 
 
 def overflow_of(options: JobOptions, context: Context, limit: int) -> Overflow:
     """`limit` is the most KV cells of a row. Raises `UsageError` where the model or the limit forbids it."""
-    policy = options.on_overflow
-    if policy == "shift" and (obstacle := shift_obstacle(context)) is not None:
+    if options.on_overflow == "shift" and (obstacle := shift_obstacle(context)) is not None:
         raise UsageError(
             f"--on-overflow shift can't be done with this model: {obstacle}; or give truncate-left or truncate-middle"
         )
-    keep = kept_tokens(options, Tokenizer(context.model))
-    if policy != "error" and keep > limit // 2:
-        raise UsageError(f"--keep is {keep}, and a context of {limit:,} can keep half of it: give {limit // 2} or less")
-    return Overflow(policy, keep)
+    return _kept(options, context.model, limit)
 
 
-def kept_tokens(options: JobOptions, tokenizer: Tokenizer) -> int:
-    """First tokens of a prompt that stay when others go: as asked for, else its BOS."""
-    return options.keep if options.keep is not None else int(tokenizer.add_bos)
+def planned_overflow(options: JobOptions, model: Model, config: ContextConfig, limit: int) -> Overflow:
+    """The same before there is a context: where it matters, a small one of its make is asked."""
+    if options.on_overflow != "shift":
+        return _kept(options, model, limit)
+    least = replace(config, max_num_seqs=1, cells_per_seq=CELLS_PAD, pool_cells=None, cpus=(), priority="normal")
+    with closing(Context(model, least)) as context:
+        return overflow_of(options, context, limit)
+
+
+def _kept(options: JobOptions, model: Model, limit: int) -> Overflow:
+    return options.overflow(limit, keep=int(Tokenizer(model).add_bos))
 
 
 def overflow_notes(driver: Driver, context: Context, limit: int, noun: str) -> Iterator[str]:

@@ -59,10 +59,11 @@ def plan(
     cpu_mask: args.CpuMask = "auto",
     ubatch: args.Ubatch = 512,
     gpu_layers: args.GpuLayers = -1,
-    main_gpu: args.MainGpu = 0,
+    main_gpu: args.MainGpu = None,
     tensor_split: args.TensorSplit = None,
     lora: args.Lora = None,
     auto: own.Auto = True,
+    memory_check: own.MemoryCheck = True,
     summary: args.SummaryForm = Summary.table,
     quiet: args.Quiet = False,
 ) -> None:

@@ -21,6 +21,7 @@ from cbatch.cli.options import Summary
 from cbatch.cli.planned import Planned
 from cbatch.cli.run_options import RunOptions
 from cbatch.clock import WallClock
+from cbatch.config import ContextConfig
 from cbatch.inputs import RowStream, read_rows
 from cbatch.llama.estimate import check_memory
 from cbatch.llama.model import Model
@@ -41,7 +42,8 @@ def run_plan(given: Mapping[str, Any], context: typer.Context) -> int:
     if warning is not None:
         typer.echo(f"cbatch: {warning}", err=True)
     options, auto = auto_options(options, config, given_options(context), enabled=given["auto"])
-    check_memory(config.path, config, options.context_config())
+    if options.memory_check:
+        check_memory(config.path, config, options.context_config())
     clock = WallClock()
     rows = read_rows(options.inputs, defaults=options.sampling(), clock=clock, options=options.input_options())
     profile = find_profile(config) if given["auto"] else None
@@ -67,7 +69,8 @@ def _plan(
         auto = replace(auto, line=f"the profile was measured with other settings ({unlike}): rows are tried instead")
         profile = None
     if profile is None:
-        job = DryRun(options, clock, model)
+        notes = [] if lengths is None else ["--output-len isn't used: how long outputs get is seen in the rows tried"]
+        job = DryRun(options, clock, model, notes)
         with Interrupts(job.control.abort, job.control.abort):
             return Plan(job.preview(rows, 0, TRIAL_S), auto.line, None, ())
     return Planned(options, profile, model, lengths).plan(rows, auto.line)
@@ -75,11 +78,11 @@ def _plan(
 
 def _unlike(profile: Profile, options: RunOptions, model: Model) -> str:
     """What the job's settings are in place of the profile's; nothing where costs are its."""
-    ours = _kernels(resolve_context(model, options.context_config()))
-    told = {name: value for name, value in profile.options.items() if value is not None}
-    tuned = replace(options, **{name: told[name] for name in ("kv", "ubatch", "threads") if name in told})
-    tuned = replace(tuned, kv_type=profile.options["kv_type"], flash_attn=profile.options["flash_attn"])
-    theirs = _kernels(resolve_context(model, tuned.context_config()))
+    config, choice = options.context_config(), profile.options
+    told = {"kv_mode": choice["kv"], **{name: choice[name] for name in ("kv_type", "flash_attn", "ubatch", "threads")}}
+    known = {name: value for name, value in told.items() if value is not None}
+    tuned = ContextConfig(max_num_seqs=config.max_num_seqs, **known)
+    ours, theirs = (_kernels(resolve_context(model, each)) for each in (config, tuned))
     return ", ".join(f"{name} {theirs[name]}, not {value}" for name, value in ours.items() if theirs[name] != value)
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from cbatch.cli import parts
 from cbatch.cli.first_rows import FittedRows, rows_in_all
 from cbatch.cli.output_lengths import may_end
-from cbatch.cli.overflow import kept_tokens
+from cbatch.cli.overflow import planned_overflow
 from cbatch.cli.run_options import RunOptions
 from cbatch.cli.sizing import cells_needed
-from cbatch.config import ContextConfig, Overflow
+from cbatch.config import ContextConfig
 from cbatch.feed import LookAhead
 from cbatch.inputs import RowStream
 from cbatch.llama.memory import kv_bytes, kv_bytes_per_cell, within_memory
@@ -58,8 +58,7 @@ class Planned:
         limit = parts.most_cells(options, model)
         needs = cells_needed(window)
         context, note = parts.size_for_rows(options, model, needs, all_read=all_read, limit=limit)
-        keep = kept_tokens(options, Tokenizer(model))
-        fitted = FittedRows.of(window, limit, Overflow(options.on_overflow, keep))
+        fitted = FittedRows.of(window, limit, planned_overflow(options, model, context, limit))
         total = len(window) if all_read else rows_in_all(options, rows.num_rows, window)
         preview = Preview(
             rows_read=len(window),
@@ -114,7 +113,7 @@ class Planned:
         """The rows with outputs as short and as long as they may get; one list where that is known."""
         if self.lengths is not None:
             drawn = self.lengths.draw(np.random.default_rng(0), len(requests)).tolist()
-            return [[until(r, max(1, min(n, r.sampling.max_tokens))) for r, n in zip(requests, drawn, strict=True)]]
+            return [[until(r, _ending(r, length)) for r, length in zip(requests, drawn, strict=True)]]
         whole = [until(request, request.sampling.max_tokens) for request in requests]
         if not any(map(may_end, requests)):
             return [whole]
@@ -156,6 +155,12 @@ class Planned:
     def _fits(self, context: ContextConfig, slots: int) -> bool:
         fitting = within_memory(self.model, replace(context, max_num_seqs=slots))
         return fitting is not None and fitting.max_num_seqs == slots
+
+
+def _ending(request: Request, length: int) -> int:
+    """Output tokens of a request that would end after `length`, if it can."""
+    most = request.sampling.max_tokens
+    return max(1, min(length, most)) if may_end(request) else most
 
 
 def _seconds(simulation: Simulation, requests: Sequence[Request], slots: int, rows: int) -> float:

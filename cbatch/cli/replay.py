@@ -105,7 +105,7 @@ def replay(
     priority: args.Priority = "normal",
     ubatch: args.Ubatch = 512,
     gpu_layers: args.GpuLayers = -1,
-    main_gpu: args.MainGpu = 0,
+    main_gpu: args.MainGpu = None,
     tensor_split: args.TensorSplit = None,
     lora: args.Lora = None,
 ) -> None:

@@ -89,7 +89,7 @@ def tune(
     cpu_mask: args.CpuMask = "auto",
     priority: args.Priority = "normal",
     gpu_layers: args.GpuLayers = -1,
-    main_gpu: args.MainGpu = 0,
+    main_gpu: args.MainGpu = None,
     tensor_split: args.TensorSplit = None,
     lora: args.Lora = None,
     seed: args.Seed = 0,

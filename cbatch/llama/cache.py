@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 from cbatch.llama import lib, machine
 
 
 def user_cache() -> Path:
-    """cbatch's folder among the user's caches; it may be missing."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "cbatch"
+    """cbatch's folder among the user's caches, or among temporary files where nobody has a home; it may be missing."""
+    folder = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    return Path(tempfile.gettempdir() if folder.startswith("~") else folder) / "cbatch"
 
 
 def library_identity() -> list[str | int]:

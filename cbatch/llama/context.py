@@ -76,6 +76,9 @@ class Context:
         per_seq = int(C.llama_n_ctx_seq(self.handle))
         self.total_cells = total if unified else per_seq * self.resolved.max_num_seqs
         self.cells_per_seq = min(per_seq, self.total_cells)
+        original = self.model.n_ctx_original
+        self.extended = original is not None and per_seq > original
+        """Whether keys may be rotated otherwise than in contexts no longer than the model's original one."""
         self.max_batched_tokens = int(C.llama_n_batch(self.handle))
 
     def _apply_loras(self) -> None:

@@ -106,12 +106,18 @@ def _refuse_unusable(path: Path, header: GgufHeader) -> None:
             reason = "doesn't name its architecture, so it is no model that llama.cpp can load"
         elif header.n_tensors == 0:
             reason = "holds a vocabulary only and no weights: give the whole model"
-        elif "bert" in header.architecture or "embed" in header.architecture or header.pooling_type:
+        elif _embeds(header):
             reason = _EMBEDDER
         elif not header.causal:
             reason = f"doesn't attend causally, so it can't generate text token by token: {_DECODER}"
     if reason is not None:
         raise ModelError(f"{path} {reason}")
+
+
+def _embeds(header: GgufHeader) -> bool:
+    """Whether it is an embedding model. `pangu-embedded`, which is for embedded devices, isn't one."""
+    name = header.architecture
+    return "bert" in name or name.endswith(("-embed", "-embedding")) or bool(header.pooling_type)
 
 
 def read_header(path: Path) -> GgufHeader:

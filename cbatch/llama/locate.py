@@ -54,7 +54,7 @@ def resolve_model(spec: str) -> Path:
         return path
     if spec.startswith("hf:"):
         return _download(spec)
-    return Path(spec).expanduser()
+    return Path(os.path.expanduser(spec))  # Path's own raises for the home of a user who doesn't exist
 
 
 def find_models() -> list[FoundModel]:
@@ -88,11 +88,12 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 def _tool_folders() -> list[Path]:
     """Where llama.cpp and LM Studio keep what they downloaded."""
-    cache = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+    home = Path(os.path.expanduser("~"))
+    cache = home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
     return [
         Path(os.environ.get("LLAMA_CACHE") or cache / "llama.cpp"),
-        Path.home() / ".lmstudio" / "models",
-        Path.home() / ".cache" / "lm-studio" / "models",
+        home / ".lmstudio" / "models",
+        home / ".cache" / "lm-studio" / "models",
     ]
 
 
@@ -121,7 +122,7 @@ def _in_hub_cache() -> Iterator[tuple[str, Path]]:
 def _hub_cache() -> Path:
     """As huggingface_hub finds it, which may not be installed."""
     home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
-    return Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub").expanduser()
+    return Path(os.path.expanduser(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub"))
 
 
 def _download(spec: str) -> Path:

@@ -63,6 +63,7 @@ class GpuDevice:
     description: str
     free_bytes: int
     total_bytes: int
+    integrated: bool
 
 
 def library_version() -> str:
@@ -152,7 +153,7 @@ def gpu_devices() -> list[GpuDevice]:
     return [_gpu(api, device) for device in devices if api.ggml_backend_dev_type(device) in _GPU_TYPES]
 
 
-_GPU_TYPES = (1, 2)  # GGML_BACKEND_DEVICE_TYPE_GPU and _IGPU of ggml-backend.h
+_GPU_TYPES = _, _INTEGRATED = (1, 2)  # GGML_BACKEND_DEVICE_TYPE_GPU and _IGPU of ggml-backend.h
 
 
 def _gpu(api: Any, device: int) -> GpuDevice:
@@ -165,7 +166,8 @@ def _gpu(api: Any, device: int) -> GpuDevice:
     api.ggml_backend_dev_memory(device, ctypes.byref(free), ctypes.byref(total))
     name: bytes = api.ggml_backend_dev_name(device)
     description: bytes = api.ggml_backend_dev_description(device)
-    return GpuDevice(name.decode(), description.decode("utf-8", "replace"), free.value, total.value)
+    integrated = api.ggml_backend_dev_type(device) == _INTEGRATED
+    return GpuDevice(name.decode(), description.decode("utf-8", "replace"), free.value, total.value, integrated)
 
 
 def _cpuinfo(root: Path) -> dict[str, str]:

@@ -28,11 +28,18 @@ def kv_bytes_per_cell(model: Model, config: ContextConfig) -> float:
 
 def kv_budget(model: Model) -> float:
     """Bytes that KV may take beside the model: of the GPUs where layers are on one, else of the machine."""
-    if model.offloaded and (gpus := machine.gpu_devices()):
+    if model.offloaded and (gpus := _gpus(model.config.main_gpu)):
         return KV_SHARE * sum(gpu.free_bytes for gpu in gpus)
     # weights mapped from their file count as available memory; those that were repacked are in our own already
     uncounted = max(0, int(C.llama_model_size(model.handle)) - machine.own_memory())
     return KV_SHARE * max(0, machine.available_memory() - uncounted)
+
+
+def _gpus(only: int | None) -> list[machine.GpuDevice]:
+    """Those that layers go to. llama.cpp uses no integrated ones beside others, and numbers those that it uses."""
+    found = machine.gpu_devices()
+    used = [gpu for gpu in found if not gpu.integrated] or found
+    return used if only is None else used[only : only + 1]
 
 
 def within_memory(

@@ -47,7 +47,9 @@ class Model:
         params = C.llama_model_default_params()
         params.use_extra_bufts = self.config.use_extra_bufts
         params.n_gpu_layers = self.config.gpu_layers
-        params.main_gpu = self.config.main_gpu
+        if self.config.main_gpu is not None:
+            params.split_mode = C.LLAMA_SPLIT_MODE_NONE  # else main_gpu isn't looked at
+            params.main_gpu = self.config.main_gpu
         return params
 
     def _load(self, params: Any) -> None:
@@ -96,6 +98,15 @@ class Model:
     def n_ctx_train(self) -> int:
         """Context the model was trained for, in tokens."""
         return int(C.llama_model_n_ctx_train(self.handle))
+
+    @cached_property
+    def n_ctx_original(self) -> int | None:
+        """Context before it was extended, in tokens; None where the model doesn't tell.
+
+        LongRoPE models rotate keys by other factors in contexts beyond it (llama_model::get_rope_factors).
+        """
+        key = f"{self.metadata.get('general.architecture')}.rope.scaling.original_context_length"
+        return int(self.metadata[key]) if key in self.metadata else None
 
     @cached_property
     def end_tokens(self) -> frozenset[int]:

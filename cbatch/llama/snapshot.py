@@ -4,8 +4,9 @@ One holds the cells that the slot uses and no more: of full attention all, of sl
 layers the state. So it serves the length at which it was taken; only full attention can be cut back further afterwards
 (and a sliding window by one token, its oldest cell being one more than the next token looks at).
 
-The library checks types, sizes and number of streams when it restores. It doesn't know the model, its adapters or the
-tokens: whoever keeps snapshots keeps those of different models apart.
+The library checks types, sizes and number of streams when it restores, but not by which factors keys were rotated: that
+is checked here. It doesn't know the model, its adapters or the tokens: whoever keeps snapshots keeps those of different
+models apart.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class HostSnapshot:
     num_tokens: int
     data: npt.NDArray[np.uint8]
     """uint8[num_bytes], as llama_state_seq_get_data writes it."""
+    extended: bool
+    """As of the context that it was taken of."""
 
     @property
     def num_bytes(self) -> int:
@@ -93,17 +96,20 @@ def save(context: Context, slot: int) -> HostSnapshot | None:
     except MemoryError:
         return None
     written = int(C.llama_state_seq_get_data(context.handle, _pointer(data), size, slot))
-    return HostSnapshot(num_tokens, data) if written == size else None
+    return HostSnapshot(num_tokens, data, context.extended) if written == size else None
 
 
 def restore(context: Context, slot: int, snapshot: HostSnapshot) -> bool:
     """Put the snapshot into the slot, in place of what it holds.
 
     False, with the slot empty, where there is no room for it or the context is of another make: another KV type, flash
-    attention on against off, split against unified, or another number of slots in split mode.
+    attention on against off, split against unified, another number of slots in split mode, or keys that are rotated
+    otherwise, the model's original context being passed in one of both.
     """
     # the library clears the slot itself, but not where it refuses at the first look, nor all layers where it fails late
     context.clear(slot)
+    if snapshot.extended != context.extended:
+        return False
     data = snapshot.data
     read = int(C.llama_state_seq_set_data(context.handle, _pointer(data), data.nbytes, slot))
     if read == data.nbytes and context.num_cells(slot) == snapshot.num_tokens:

@@ -81,6 +81,6 @@ def test_features_left_out_recommend_a_reinstall(monkeypatch: pytest.MonkeyPatch
 
 
 def test_gpus_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = machine.GpuDevice("CUDA0", "NVIDIA H200", 140_000_000_000, 150_000_000_000)
+    gpu = machine.GpuDevice("CUDA0", "NVIDIA H200", 140_000_000_000, 150_000_000_000, integrated=False)
     monkeypatch.setattr(machine, "gpu_devices", lambda: [gpu])
     assert "CUDA0, NVIDIA H200, 150.0 GB, 140.0 GB free" in _run()[1]

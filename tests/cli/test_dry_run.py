@@ -29,7 +29,7 @@ _DEFAULTS: dict[str, Any] = {
     "raw": False, "parse_special": False, "max_tokens": 16, "temperature": 0.0, "top_k": 0, "top_p": 1.0,
     "min_p": 0.0, "typical_p": 1.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0,
     "seed": 0, "ignore_eos": False, "max_num_seqs": 4, "max_num_batched_tokens": 2048, "kv": "auto",
-    "cpu_mask": "none", "priority": "normal", "ubatch": 512, "gpu_layers": -1, "main_gpu": 0, "threads": 1,
+    "cpu_mask": "none", "priority": "normal", "ubatch": 512, "gpu_layers": -1, "main_gpu": None, "threads": 1,
     "prefix_cache": "auto", "no_prefix_cache": False, "preempt": "swap", "kv_overcommit": False, "ageing": 300.0,
     "compact": True, "on_overflow": "error", "batching": "continuous", "static_wait": 0.0, "input_format": "auto",
     "offset": 0, "dry_run": True, "order": "input",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cbatch.cli import parts
+from cbatch.config import ModelConfig
 from cbatch.errors import UsageError
 from cbatch.llama import machine
 from cbatch.llama.probe import ProbeResult
@@ -29,6 +31,15 @@ def test_kernels_that_work_are_used(tiny_model: Path) -> None:
     config, warning = parts.check_model(options(model=str(tiny_model)))
     assert config.use_extra_bufts
     assert warning is None
+
+
+def test_one_gpu_is_the_only_one() -> None:
+    def given(**more: Any) -> ModelConfig:
+        return options(**more).model_config(Path("m.gguf"), use_extra_bufts=True)
+
+    assert (given().main_gpu, given(main_gpu=0).main_gpu) == (None, 0)
+    with pytest.raises(UsageError, match=r"--main-gpu .* and --tensor-split on several: keep one"):
+        given(main_gpu=1, tensor_split="3,1")
 
 
 def test_threads_are_bound_only_where_every_cpu_has_one(monkeypatch: pytest.MonkeyPatch) -> None:

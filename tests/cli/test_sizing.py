@@ -27,7 +27,7 @@ def options(**given: Any) -> RunOptions:
         inputs=["x"], model="m", output_format=OutputFormat.parquet, summary=Summary.table, max_tokens=16,
         temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, typical_p=1.0, repetition_penalty=1.0, presence_penalty=0.0,
         frequency_penalty=0.0, seed=0, ignore_eos=False, max_num_seqs=8, max_num_batched_tokens=2048, kv="auto",
-        cpu_mask="none", priority="normal", ubatch=512, gpu_layers=-1, main_gpu=0,
+        cpu_mask="none", priority="normal", ubatch=512, gpu_layers=-1,
     )  # fmt: skip
     return replace(RunOptions(**values), **given)
 

@@ -164,6 +164,7 @@ def test_a_damaged_header_is_an_error_or_harmless_and_never_a_crash(
         ("bert", _nothing, "embedding model"),
         ("nomic-bert-moe", _nothing, "embedding model"),
         ("gemma-embedding", _nothing, "embedding model"),
+        ("llama-embed", _nothing, "embedding model"),
         ("qwen3", lambda w: w.add_pooling_type(gguf.PoolingType.LAST), "embedding model"),
         ("llama", lambda w: w.add_causal_attention(False), "doesn't attend causally"),
         ("llada", _nothing, "diffusion model"),
@@ -189,6 +190,11 @@ def test_vocabulary_only_lora_and_nameless(tmp_path: Path) -> None:
 def test_pooling_type_none_is_a_generator(tmp_path: Path) -> None:
     path = _write(tmp_path / "m.gguf", "qwen3", lambda w: w.add_pooling_type(gguf.PoolingType.NONE))
     assert check_model_files(path)[1].pooling_type == 0
+
+
+def test_embedded_devices_have_generators(tmp_path: Path) -> None:
+    path = _write(tmp_path / "m.gguf", "pangu-embedded", _nothing)
+    assert check_model_files(path)[1].architecture == "pangu-embedded"
 
 
 def test_any_part_of_a_split_model_leads_to_the_first(tmp_path: Path, tiny_model: Path) -> None:

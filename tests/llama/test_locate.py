@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import cbatch
 from cbatch.errors import ModelError
 from cbatch.llama import locate
+from cbatch.llama.cache import user_cache
 from cbatch.llama.locate import find_models, resolve_model
 from cbatch.llama.tiny import write_tiny, write_tiny_lora
 from tests.llama.hub import COMMIT, fake_hub
@@ -119,6 +121,13 @@ def test_a_path_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/somewhere")
     assert resolve_model("a/b.gguf") == Path("a/b.gguf")
     assert resolve_model("~/b.gguf") == Path("/somewhere/b.gguf")
+    assert resolve_model("~nobody-here/b.gguf") == Path("~nobody-here/b.gguf")
+
+
+def test_without_a_home_there_is_nothing_in_it(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    assert find_models() == []
+    assert user_cache() == Path(tempfile.gettempdir()) / "cbatch"
 
 
 @pytest.fixture

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cbatch.config import ContextConfig
-from cbatch.llama.memory import kv_bytes, kv_bytes_per_cell, within_memory
+from cbatch.llama import machine
+from cbatch.llama.memory import KV_SHARE, kv_budget, kv_bytes, kv_bytes_per_cell, within_memory
 from cbatch.llama.model import Model
 
 F32 = 4 * 2 * (16 + 16)
@@ -36,6 +39,26 @@ def test_states_take_the_same_however_long_the_context(kinds: dict[str, Model], 
 def test_hybrids_take_cells_and_states(kinds: dict[str, Model]) -> None:
     config = ContextConfig(max_num_seqs=3, cells_per_seq=512, kv_type="f32")
     assert kv_bytes(kinds["jamba"], config) == 3 * (512 * F32 + kinds["jamba"].memory.state_bytes)
+
+
+@pytest.mark.parametrize(
+    ("main_gpu", "free"), [(None, 300.0), (0, 100.0), (1, 200.0)], ids=["all", "the first", "the second"]
+)
+def test_kv_goes_to_the_gpus_that_are_used(
+    tiny: Model, monkeypatch: pytest.MonkeyPatch, main_gpu: int | None, free: float
+) -> None:
+    gpus = [
+        machine.GpuDevice("CUDA0", "a", 100, 1000, integrated=False),
+        machine.GpuDevice("Vulkan0", "b", 5000, 9000, integrated=True),
+        machine.GpuDevice("CUDA1", "c", 200, 1000, integrated=False),
+    ]
+    monkeypatch.setattr(tiny, "config", replace(tiny.config, main_gpu=main_gpu))
+    monkeypatch.setattr(Model, "offloaded", True)
+    monkeypatch.setattr(machine, "gpu_devices", lambda: gpus)
+    assert kv_budget(tiny) == KV_SHARE * free
+    if main_gpu != 1:
+        monkeypatch.setattr(machine, "gpu_devices", lambda: gpus[1:2])
+        assert kv_budget(tiny) == KV_SHARE * 5000
 
 
 def test_as_many_states_as_fit(kinds: dict[str, Model]) -> None:
