@@ -16,6 +16,7 @@ from cbatch.cli.auto import Auto, auto_options
 from cbatch.cli.calibrate import Calibrator
 from cbatch.cli.compare_notes import machine_notes, shared_notes
 from cbatch.cli.compare_options import CompareOptions
+from cbatch.cli.compare_page import write_page
 from cbatch.cli.control import Control
 from cbatch.cli.ending import EXIT_INTERRUPTED, EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, shown
 from cbatch.cli.interrupts import Interrupts
@@ -27,7 +28,7 @@ from cbatch.cli.variants import Variant
 from cbatch.clock import WallClock
 from cbatch.config import padded
 from cbatch.driver import Ending
-from cbatch.errors import CbatchError, Interrupted
+from cbatch.errors import Interrupted
 from cbatch.llama.model import Model
 from cbatch.llama.score import Scorer
 from cbatch.metrics import Audit, Repeatability, RunCollector, RunData, audit, repeatability
@@ -162,7 +163,7 @@ class CompareJob:
         return Compared(comparison, audits, again, told, written)
 
     def _report(self, found: Compared) -> None:
-        report, notes = self._page()
+        report, notes = write_page([self._directory], self._directory) if self._options.report else (None, [])
         paths = {"compare": found.path, "report": report, "replays": self._directory}
         told = (
             found.comparison,
@@ -174,17 +175,6 @@ class CompareJob:
             shown(lambda: typer.echo(comparison_json(*told, repeated=found.repeated)))
         else:
             shown(lambda: print_comparison(*told, repeated=found.repeated))
-
-    def _page(self) -> tuple[Path | None, list[str]]:
-        """The report beside the replays; what keeps it from being made costs nothing else."""
-        if not self._options.report:
-            return None, []
-        from cbatch.pages import write_report  # matplotlib takes a second to load
-
-        try:
-            return write_report([self._directory], self._directory / "report.html")[0], []
-        except CbatchError as error:
-            return None, [f"there is no report: {error}"]
 
     def _audits(self, baseline: str) -> tuple[list[Audit], list[Repeatability]]:
         """Of the first repetition's outputs; how close a decision was is asked of the model again."""

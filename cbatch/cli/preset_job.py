@@ -16,6 +16,7 @@ from cbatch.cli.calibrate import Calibrator
 from cbatch.cli.compare_job import Compared, CompareJob
 from cbatch.cli.compare_notes import shared_notes
 from cbatch.cli.compare_options import CompareOptions
+from cbatch.cli.compare_page import write_page
 from cbatch.cli.control import Control
 from cbatch.cli.ending import EXIT_INTERRUPTED, EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, shown
 from cbatch.cli.interrupts import Interrupts
@@ -151,6 +152,10 @@ class PresetJob:
         notes = [*shared_notes({point.label: compared.notes for point, compared in found}), *notes]
         told = self._reproduction([compared for _, compared in found])
         paths = {"preset": write_reproduction(self._directory, told, notes), "points": self._directory}
+        if self._options.report:
+            page, reasons = write_page([compared.path.parent for _, compared in found], self._directory)
+            paths |= {} if page is None else {"report": page}
+            notes += reasons
         if self._options.summary is Summary.json:
             shown(lambda: typer.echo(reproduction_json(told, paths, notes)))
         else:

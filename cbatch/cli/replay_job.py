@@ -23,7 +23,7 @@ from cbatch.errors import Interrupted
 from cbatch.llama.model import Model
 from cbatch.metrics import ReplaySummary
 from cbatch.outputs import output_paths, prepare_directory, write_sweep
-from cbatch.replay import find_capacity, holds
+from cbatch.replay import find_capacity, may_hold
 from cbatch.report.replay_panels import sweep_title
 from cbatch.report.replay_summary import print_replay_summary, replay_summary_json
 from cbatch.report.sweep import print_sweep, sweep_json
@@ -97,12 +97,12 @@ class _Sweep:
         return EXIT_ROWS_FAILED if any(summary.failed for _, summary in self._points) else 0
 
     def _play_all(self) -> None:
-        tried = {rate: self._holds(rate) for rate in self._rates}
+        tried = {rate: self._may_hold(rate) for rate in self._rates}
         if self._options.find_capacity:
             start = min(tried, default=self._source.base_rate or 1.0)
-            find_capacity(self._holds, start=start, tried=tried)
+            find_capacity(self._may_hold, start=start, tried=tried)
 
-    def _holds(self, rate: float) -> bool:
+    def _may_hold(self, rate: float) -> bool:
         """Play at a rate."""
         of = None if self._options.find_capacity else len(self._rates)
         title = sweep_title(self._title, rate, len(self._points) + 1, of)
@@ -111,7 +111,7 @@ class _Sweep:
             raise Interrupted("stopped in the middle of a replay")
         self._points.append((rate, played.summary))
         self._notes.update(dict.fromkeys(f"at {rate:.4g} requests/s: {note}" for note in played.notes))
-        return holds(played.summary, self._options.attainment) is True
+        return may_hold(played.summary, self._options.attainment)
 
     def _report(self) -> None:
         paths = {"sweep": write_sweep(self._directory, self._points), "replays": self._directory}

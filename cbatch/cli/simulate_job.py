@@ -13,17 +13,18 @@ from cbatch.cli.ending import EXIT_ROWS_FAILED, shown
 from cbatch.cli.options import Summary
 from cbatch.cli.replay_notes import conditions
 from cbatch.cli.simulate_options import SimulateOptions, make_options
-from cbatch.cli.simulate_profile import SIMULATED, Profile, open_profile
+from cbatch.cli.simulate_profile import Profile, open_profile
 from cbatch.cli.simulate_record import Recording
+from cbatch.cli.simulate_same import is_same_replay
 from cbatch.cli.simulate_trace import SimulatedTrace
 from cbatch.clock import VirtualClock
-from cbatch.config import ContextConfig, Overflow
+from cbatch.config import ContextConfig
 from cbatch.driver import Outcome
 from cbatch.engine import Engine
 from cbatch.feed import Arrivals
 from cbatch.metrics import ReplayAccumulator, ReplaySummary
 from cbatch.outputs import check_directory, output_paths, prepare_directory, write_sweep
-from cbatch.replay import Replay, find_capacity, holds
+from cbatch.replay import Replay, find_capacity, may_hold
 from cbatch.report.simulation import (
     print_simulation,
     print_sweep_simulation,
@@ -85,7 +86,7 @@ class _Simulator:
             Arrivals(self.trace.jobs(rate, limit), clock, options.pacing()),
             observers,
             max_cells=limit,
-            overflow=Overflow(options.on_overflow, options.keep or 0),
+            overflow=options.overflow(limit),
             deadline_ns=options.deadline_ns(),
         )
 
@@ -106,7 +107,7 @@ def run_simulate(given: Mapping[str, Any]) -> int:
 def _single(options: SimulateOptions, simulator: _Simulator) -> int:
     profile, output = simulator.profile, options.output
     summary = simulator.play(options, options.request_rate, output)
-    measured = agreement(summary, profile.record["totals"]) if _is_of(profile, options, simulator.trace) else []
+    measured = agreement(summary, profile.record["totals"]) if is_same_replay(profile, options, simulator.trace) else []
     paths = {} if output is None else output_paths(output, options.results_format.value)
     told = (summary, profile.error, measured, simulator.notes, paths)
     if options.summary is Summary.json:
@@ -138,7 +139,7 @@ def _sweep(options: SimulateOptions, simulator: _Simulator) -> int:
 
     def play(rate: float) -> bool:
         points[rate] = simulator.play(options, rate, output and output / f"rate-{rate:g}")
-        return holds(points[rate], options.attainment) is True
+        return may_hold(points[rate], options.attainment)
 
     tried = {rate: play(rate) for rate in options.rates or ()}
     if options.find_capacity:
@@ -160,25 +161,6 @@ def _prepared(options: SimulateOptions) -> Mapping[str, Path]:
         return {}
     prepare_directory(options.output, options.force)
     return {"replays": options.output}
-
-
-def _is_of(profile: Profile, options: SimulateOptions, trace: SimulatedTrace) -> bool:
-    """Whether the profile is a replay of just this: the same requests, at the same rate, with the same settings."""
-    told, totals = profile.record.get("replay"), profile.record.get("totals")
-    if not isinstance(told, Mapping) or not isinstance(totals, Mapping):
-        return False
-    if SIMULATED in profile.record or options.unlike(profile):
-        return False
-    ours = {
-        "trace": trace.path.name,
-        "requests": len(trace.needs),
-        "requested_rate": trace.rate(options.request_rate),
-        "transforms": trace.transforms,
-        "closed_loop": options.closed_loop,
-    }
-    theirs = {name: told.get(name) for name in ours} | {"trace": Path(str(told.get("trace"))).name}
-    same_pacing = all(profile.options.get(name) == getattr(options, name) for name in ("max_concurrency", "duration"))
-    return ours == theirs and same_pacing
 
 
 def _notes(options: SimulateOptions, profile: Profile, trace: SimulatedTrace) -> Iterator[str]:

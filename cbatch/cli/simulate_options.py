@@ -69,7 +69,7 @@ WITHOUT_EFFECT: Mapping[str, Any] = {
     "cpu_mask": "auto",
     "priority": "normal",
     "gpu_layers": 0,
-    "main_gpu": 0,
+    "main_gpu": None,
     "tensor_split": None,
     "lora": None,
     "burstiness": None,

@@ -67,11 +67,14 @@ class Arrivals:
             return jobs
 
     def wait(self, timeout_s: float, until_ns: int | None = None) -> None:  # noqa: ARG002 (virtual time needs none)
-        """Let time pass until the next arrival, or `until_ns` if that is sooner."""
+        """Let time pass until the next arrival, or `until_ns` if that is sooner.
+
+        In a closed loop no time brings an arrival: only an end does.
+        """
         assert isinstance(self._clock, VirtualClock)
         if self._ready:
             return
-        job = None if self._arrived else self._peek()
+        job = None if self._arrived or self._pacing.closed_loop else self._peek()
         ends = [at for at in (until_ns, None if job is None else arrival_of(job)) if at is not None]
         if ends:
             self._clock.advance(max(0, min(ends) - self._clock.now_ns()))

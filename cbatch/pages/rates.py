@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
+import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from cbatch.pages.curves import Curve, curve_keys, draw_curves, draw_limit
 from cbatch.pages.files import Column
 from cbatch.pages.style import Picture, Theme, legend, legend_height, log_axis, panels, unit_of
 from cbatch.pages.sweep import Sweep
 from cbatch.pages.waterfall import stacked
-from cbatch.pages.words import each, latency, number, percent, quantity
+from cbatch.pages.words import each, latency, listed, number, percent, quantity
 
 _RATE = "Requests per second asked for"
 _TITLES = {"ttft": "Time to first token", "tpot": "Time per output token"}
-_WIDE = 7.5
-"""Ratio of the highest to the lowest rate from which on their axis is logarithmic."""
-
-
-class Curve(NamedTuple):
-    """A value for each rate of a sweep."""
-
-    name: str
-    sweep: Sweep
-    values: Column
-    colour: int
-    dashed: bool = False
-
-    def style(self, theme: Theme) -> dict[str, Any]:
-        """For matplotlib."""
-        return {**theme.mark(self.colour), **({"linestyle": "--"} if self.dashed else {})}
 
 
 def latency_by_rate(sweeps: Sequence[Sweep], metric: str) -> Picture | None:
     """Percentiles of `ttft` or `tpot` against the rate: of one sweep all, of several the highest that all have."""
     if len(sweeps) == 1:
-        found = [(name, values) for name, values in sweeps[0].percentiles(metric).items() if _any(values)]
+        found = [(name, values) for name, values in sweeps[0].percentiles(metric).items() if _finite(values)]
         curves = [Curve(name, sweeps[0], values, index) for index, (name, values) in enumerate(found)]
     else:
         top = _highest_of_all(sweeps, metric)
@@ -49,27 +34,32 @@ def latency_by_rate(sweeps: Sequence[Sweep], metric: str) -> Picture | None:
 
     def draw(figure: Figure, theme: Theme) -> None:
         axes = figure.subplots()
-        scale, unit = unit_of(max(float(np.nanmax(curve.values)) for curve in curves))
-        _draw(axes, [curve._replace(values=curve.values / scale) for curve in curves], theme)
-        _limit(axes, _common([sweep.objective_ns(f"{metric}_ns") for sweep in sweeps]), scale, theme)
+        scale, unit = unit_of(max(float(np.nanmax(curve.finite)) for curve in curves))
+        draw_curves(axes, [curve._replace(values=curve.values / scale) for curve in curves], theme)
+        draw_limit(axes, _common([sweep.objective_ns(f"{metric}_ns") for sweep in sweeps]), scale, theme)
         axes.set(xlabel=_RATE, ylabel=f"{_TITLES[metric]} ({unit})", yscale="log")
         log_axis(axes.yaxis)
-        legend(figure, _keys(curves, theme))
+        legend(figure, curve_keys(curves, theme))
 
     name = curves[-1].name if len(sweeps) == 1 else _highest_of_all(sweeps, metric)
     title = f"{_TITLES[metric]} against the rate" + (f", {name}" if len(sweeps) > 1 else "")
-    sentence = _latency_sentence(curves if len(sweeps) > 1 else curves[-1:], metric, str(name))
-    return Picture(f"rate-{metric}", title, sentence, draw, 3.0 + legend_height(len(curves) + 1))
+    sentence = _latency_sentence(curves if len(sweeps) > 1 else curves[-1:], metric, str(name)) + _never_finite(
+        sweeps, metric
+    )
+    return Picture(f"rate-{metric}", title, sentence, draw, 3.0 + legend_height(len(curves) + 2))
 
 
 def _highest_of_all(sweeps: Sequence[Sweep], metric: str) -> str | None:
-    """The highest percentile that every sweep knows at every rate."""
-    known = ({name for name, values in s.percentiles(metric).items() if not np.isnan(values).any()} for s in sweeps)
+    """The highest percentile that every sweep knows at every rate, and that isn't infinite at all of them."""
+    known = ({name for name, values in s.percentiles(metric).items() if _known(values)} for s in sweeps)
     return max(set.intersection(*known), key=lambda name: float(name[1:]), default=None)
 
 
-def served(sweeps: Sequence[Sweep]) -> Picture:
+def served(sweeps: Sequence[Sweep]) -> Picture | None:
     """Requests completed per second, those within the SLO among them, and output tokens per second."""
+    sweeps = [sweep for sweep in sweeps if _any(sweep.points["requests_per_s"])]
+    if not sweeps:
+        return None
     requests, tokens = [], []
     for index, sweep in enumerate(sweeps):
         good, points = index if len(sweeps) > 1 else 1, sweep.points
@@ -84,13 +74,13 @@ def served(sweeps: Sequence[Sweep]) -> Picture:
         dotted: dict[str, Any] = {"color": theme.ink, "linewidth": 1, "linestyle": (0, (1, 2))}
         asked = np.geomspace(min(s.rates.min() for s in sweeps), max(s.rates.max() for s in sweeps), 50)
         above.plot(asked, asked, **dotted)
-        _draw(above, requests, theme)
+        draw_curves(above, requests, theme)
         top = max(float(np.nanmax(curve.values)) for curve in requests)
         above.set(ylabel="Requests/s", ylim=(0, top * 1.15))
-        _draw(below, tokens, theme)
+        draw_curves(below, tokens, theme)
         below.set(xlabel=_RATE, ylabel="Output tokens/s")
         below.set_ylim(bottom=0)
-        legend(figure, [*_keys(requests, theme), ("all that was asked for", Line2D([], [], **dotted))])
+        legend(figure, [*curve_keys(requests, theme), ("all that was asked for", Line2D([], [], **dotted))])
 
     height = 4.2 + legend_height(len(requests) + 2)
     return Picture("rate-served", "Throughput and goodput against the rate", _served_sentence(sweeps), draw, height)
@@ -106,10 +96,10 @@ def attainment(sweeps: Sequence[Sweep]) -> Picture | None:
 
     def draw(figure: Figure, theme: Theme) -> None:
         axes = figure.subplots()
-        _draw(axes, curves, theme)
-        _limit(axes, None if wanted is None else wanted * 100, 1, theme)
+        draw_curves(axes, curves, theme)
+        draw_limit(axes, None if wanted is None else wanted * 100, 1, theme)
         axes.set(xlabel=_RATE, ylabel="Requests within the SLO (%)", ylim=(0, 103))
-        keys = _keys(curves, theme)[0 if len(curves) > 1 else 1 :]
+        keys = curve_keys(curves, theme)[0 if len(curves) > 1 else 1 :]
         if keys:
             legend(figure, keys)
 
@@ -126,33 +116,6 @@ def attribution_by_rate(sweep: Sweep, sweeps: Sequence[Sweep]) -> Picture | None
     return stacked(name, title, bars, [bars[0], bars[-1]]) if bars else None
 
 
-def _draw(axes: Axes, curves: Sequence[Curve], theme: Theme) -> None:
-    """Lines with dots, hollow where the queue grew to the end."""
-    for curve in curves:
-        rates, colour, hollow = curve.sweep.rates, theme.colour(curve.colour), curve.sweep.saturated
-        axes.plot(rates, curve.values, **curve.style(theme))
-        axes.scatter(rates[~hollow], curve.values[~hollow], color=colour, s=22, zorder=3)
-        empty: dict[str, Any] = {"facecolors": theme.paper, "edgecolors": colour}
-        axes.scatter(rates[hollow], curve.values[hollow], s=26, zorder=3, **empty)
-    all_rates = np.concatenate([curve.sweep.rates for curve in curves])
-    if all_rates.max() > all_rates.min() * _WIDE:
-        axes.set_xscale("log")
-        log_axis(axes.xaxis)
-
-
-def _keys(curves: Sequence[Curve], theme: Theme) -> list[tuple[str, Line2D]]:
-    keys = [(curve.name, Line2D([], [], **curve.style(theme))) for curve in curves]
-    hollow = Line2D([], [], color=theme.ink, marker="o", markerfacecolor=theme.paper, linestyle="none")
-    return [*keys, ("saturated", hollow)] if any(curve.sweep.saturated.any() for curve in curves) else keys
-
-
-def _limit(axes: Axes, limit: float | None, scale: float, theme: Theme) -> None:
-    if limit is None:
-        return
-    axes.axhline(limit / scale, color=theme.ink, linestyle=(0, (4, 3)), linewidth=1)
-    axes.text(0.005, limit / scale, "SLO", transform=axes.get_yaxis_transform(), va="bottom", fontsize=9)
-
-
 def _name(sweep: Sweep, name: str, sweeps: Sequence[Sweep]) -> str:
     return name if len(sweeps) == 1 else f"{sweep.label}, {name}"
 
@@ -166,18 +129,44 @@ def _any(values: Column) -> bool:
     return not bool(np.isnan(values).all())
 
 
+def _finite(values: Column) -> bool:
+    return bool(np.isfinite(values).any())
+
+
+def _known(values: Column) -> bool:
+    return _finite(values) and not bool(np.isnan(values).any())
+
+
 def _latency_sentence(curves: Sequence[Curve], metric: str, name: str) -> str:
     ends = []
     for curve in curves:
         values, rates = curve.values, curve.sweep.rates
-        known = np.flatnonzero(~np.isnan(values))
+        known = np.flatnonzero(np.isfinite(values))
         first, last = known[0], known[-1]
         low, high = quantity(rates[first], "req/s"), number(rates[last])
-        ends.append(f"from {latency(values[first])} at {low} to {latency(values[last])} at {high}")
+        infinite = _infinite(curve.infinite, last)
+        ends.append(f"from {latency(values[first])} at {low} to {latency(values[last])} at {high}{infinite}")
     limit = _common([curve.sweep.objective_ns(f"{metric}_ns") for curve in curves])
     limits = "" if limit is None else f" The SLO is {latency(limit)}."
     told = each([curve.sweep.label for curve in curves], ends)
     return f"The {name} of the {_TITLES[metric].lower()} goes {told}.{limits}"
+
+
+def _infinite(infinite: npt.NDArray[np.bool_], last: int) -> str:
+    """Where a latency is so, in words; `last` is the highest rate at which it isn't."""
+    if not infinite.any():
+        return ""
+    if infinite[:last].any():
+        return f", and is infinite at {infinite.sum()} of the {infinite.size} rates"
+    return ", beyond which it is infinite"
+
+
+def _never_finite(sweeps: Sequence[Sweep], metric: str) -> str:
+    """What has no curve at all."""
+    if len(sweeps) > 1:
+        return ""
+    names = [name for name, values in sweeps[0].percentiles(metric).items() if _any(values) and not _finite(values)]
+    return f" The {listed(names)} {'is' if len(names) == 1 else 'are'} infinite wherever known." if names else ""
 
 
 def _served_sentence(sweeps: Sequence[Sweep]) -> str:

@@ -36,7 +36,9 @@ class Sweep:
 
     label: str
     points: Columns
-    """Of sweep.parquet, float64[rates]: `request_rate`, `ttft_p50_ns` and the rest; an infinite latency is NaN."""
+    """Of sweep.parquet, float64[rates]: `request_rate`, `ttft_p50_ns` and the rest.
+
+    A latency is inf where so many requests weren't answered, and NaN where there were too few to say."""
     records: tuple[Mapping[str, Any], ...]
     """run.json of each rate."""
 
@@ -91,8 +93,7 @@ def read_sweep(directory: Path, label: str) -> Sweep:
         raise damaged(path, "it holds no rates")
     table = table.sort_by("request_rate")
     points = {name: column(table, name, path) for name in names}
-    finite = {name: np.where(np.isinf(values), np.nan, values) for name, values in points.items()}
-    return Sweep(label, finite, tuple(_record(directory, rate) for rate in points["request_rate"].tolist()))
+    return Sweep(label, points, tuple(_record(directory, rate) for rate in points["request_rate"].tolist()))
 
 
 def _names(path: Path) -> list[str]:

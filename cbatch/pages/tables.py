@@ -150,7 +150,9 @@ def rates(sweep: Sweep) -> Table:
         )
         for i, point in enumerate(_point(sweep, i) for i in range(sweep.rates.size))
     ]
-    return Table(f"Rates of {sweep.label}", header, tuple(rows))
+    infinite = any(np.isinf(values).any() for _, values in names)
+    note = "Requests that weren't answered count as infinite." if infinite else ""
+    return Table(f"Rates of {sweep.label}", header, tuple(rows), note)
 
 
 def _point(sweep: Sweep, index: int) -> Callable[[str], float]:

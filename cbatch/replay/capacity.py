@@ -53,11 +53,19 @@ def find_capacity(
 
 
 def holds(summary: ReplaySummary, attainment: float) -> bool | None:
-    """Whether that share of the requests met every objective while the queue didn't grow; None without objectives."""
+    """Whether that share of the requests met every objective while the queue didn't grow.
+
+    None without objectives, or without requests.
+    """
     if summary.attainment is None:
         return None
     saturated = summary.saturation is not None and summary.saturation.saturated
     return summary.attainment >= attainment and not saturated
+
+
+def may_hold(summary: ReplaySummary, attainment: float) -> bool:
+    """As `holds`, for a search: a rate so low that nothing arrives in the time there is may, and higher ones tell."""
+    return holds(summary, attainment) is not False
 
 
 def bracket(known: Mapping[float, bool]) -> tuple[float | None, float | None]:

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from cbatch.metrics import ReplaySummary
 from cbatch.report.latencies import METRICS, milliseconds, significant
-from cbatch.report.layout import Paths, figures, json_line, print_endings, width_of
+from cbatch.report.layout import Paths, figures, json_line, print_endings, printable, width_of
 from cbatch.report.replay_summary import print_replay_summary
 from cbatch.report.sweep import Points, print_sweep, sweep_json
-from cbatch.report.text import percent, rate
+from cbatch.report.text import one_line, percent, rate
 from cbatch.sim.agreement import Agreement
 from cbatch.sim.measured import Deviation
 
@@ -79,7 +79,7 @@ def print_variants(
 ) -> None:
     """A row for each variant; at most 80 columns wide."""
     console = console if console is not None else Console()
-    console.print(_variants_table(found), width=width_of(console))
+    console.print(_variants_table(found, console), width=width_of(console))
     _print_trust(error, (), console)
     print_endings(console, notes, paths)
 
@@ -144,16 +144,18 @@ def _agreement_table(measured: Sequence[Agreement]) -> Table:
     return table
 
 
-def _variants_table(found: Mapping[str, ReplaySummary]) -> Table:
+def _variants_table(found: Mapping[str, ReplaySummary], console: Console) -> Table:
+    """Long names go on in the next line, so that figures keep their room."""
     has_objectives = any(summary.attainment is not None for summary in found.values())
     means = [METRICS[name] for name in _MEANS]
     table = figures("means", ["req/s", "output tok/s", *means, "slots", *(["SLO"] if has_objectives else [])])
+    table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
     for name, summary in found.items():
         cells = [milliseconds(summary.latencies[metric].mean_ns) for metric in _MEANS]
         slots = percent(summary.run.slot_utilisation)
         met = [percent(summary.attainment)] if has_objectives else []
         throughput = significant(summary.run.requests_per_s), rate(summary.run.output_tokens_per_s)
-        table.add_row(name, *throughput, *cells, slots, *met)
+        table.add_row(Text(printable(one_line(name), console)), *throughput, *cells, slots, *met)
     return table
 
 

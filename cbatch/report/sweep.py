@@ -49,7 +49,7 @@ def print_sweep(
     console.print(_table(points, attainment, highest), width=width)
     for line in _footnotes(points):
         console.print(Text(line, style="dim"), width=width)
-    if points and points[0][1].attainment is not None:
+    if points and points[0][1].objectives.limits_ns:
         console.print()
         console.print(_capacity(points, attainment, highest, failing), width=width)
     print_endings(console, notes, paths)
@@ -112,6 +112,8 @@ def _footnotes(points: Points) -> list[str]:
 
 def _capacity(points: Points, attainment: float, highest: float | None, failing: float | None) -> Text:
     slo = f"{percent(attainment)} of requests within {objectives_text(points[0][1].objectives)}, the queue not growing"
+    if highest is None and failing is None:
+        return Text("No rate can be judged: no request arrived. Give more of them, or a longer --duration.", "yellow")
     if highest is None:
         return Text(f"No rate held: {slo}. The lowest that failed is {significant(failing)} requests/s.", "yellow")
     end = "the highest tried" if failing is None else f"{significant(failing)} failed"

@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.command import cbatch, command, run_json, table
 from tests.e2e.test_compare import EXACT
 
-FEW = ("--limit", 5, "--repeat", 1, "-q")
+FEW = ("--limit", 5, "--repeat", 1, "-q", "--no-report")
 
 
 def reproduced(model: Path, output: Path, preset: str, *arguments: object) -> dict[str, Any]:
@@ -84,6 +84,25 @@ def test_a_given_capacity_isnt_measured_and_the_same_command_gives_the_same_trac
     assert (tmp_path / "a" / "load-0.5.parquet").read_bytes() == (tmp_path / "b" / "load-0.5.parquet").read_bytes()
 
 
+def test_the_report_is_of_its_points(tiny_model: Path, tmp_path: Path) -> None:
+    found = reproduced(tiny_model, tmp_path / "out", "seed", "--request-rate", 200, "--report")
+    page = tmp_path / "out" / "report.html"
+    assert found["paths"]["report"] == str(page)
+    text = page.read_text("utf-8")
+    places = [text.index(f"Comparison: load-{load}") for load in (0.5, 0.75, 0.95)]
+    assert places == sorted(places)
+    assert found["notes"] == json.loads((tmp_path / "out" / "preset.json").read_text("utf-8"))["notes"]
+
+
+def test_a_report_that_cant_be_made_costs_nothing_else(tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "out" / "report.html").mkdir(parents=True)
+    call = ("--preset", "anyscale", "-m", tiny_model, "-o", tmp_path / "out", *FEW[:-1], "--scale-lengths", 0.05)
+    ran = cbatch("compare", *call, "--force")
+    assert ran.code == 0, ran.err
+    assert "there is no report:" in ran.out
+    assert (tmp_path / "out" / "preset.json").exists()
+
+
 def test_the_table_fits_and_force_replaces_it(tiny_model: Path, tmp_path: Path) -> None:
     call = ("compare", "--preset", "anyscale", "-m", tiny_model, "-o", tmp_path / "out", *FEW)
     first = cbatch(*call)
@@ -102,7 +121,7 @@ def test_an_interrupted_preset_tells_the_repetitions_of_all_points(tiny_model: P
     process = subprocess.Popen(
         command(
             *("compare", "--preset", "anyscale", "-m", tiny_model, "-o", tmp_path / "out", "--limit", 5),
-            *("--repeat", 200, "--scale-lengths", 0.05),
+            *("--repeat", 200, "--scale-lengths", 0.05, "--no-report"),
         ),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

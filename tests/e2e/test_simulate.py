@@ -31,7 +31,9 @@ def measured(directory: Path, trace: Path, **more: Any) -> Path:
     requests = [_request(number, each) for number, each in enumerate(read_trace(trace), 1)]
     context = ContextConfig(max_num_seqs=16, cells_per_seq=512)
     recorder = play(requests, context=context, max_num_batched_tokens=256)
-    told = {"trace": str(trace), "requests": len(requests), "requested_rate": read_trace(trace).manifest.request_rate}
+    made = read_trace(trace).manifest
+    told = {"trace": str(trace), "requests": len(requests), "made": dict(made.source), "changes": dict(made.changes)}
+    told |= {"request_rate": made.request_rate, "requested_rate": made.request_rate}
     return recorder.write(
         directory,
         status="complete",
@@ -94,6 +96,30 @@ def test_other_settings_are_beside_nothing_measured(profile: Path) -> None:
     assert simulate(POISSON, "-p", profile, "--request-rate", 3)["measured"] == {}
 
 
+def test_a_replay_of_other_requests_is_beside_nothing_measured(tmp_path: Path) -> None:
+    trace = tmp_path / "t.parquet"
+    assert cbatch("trace", "gen", "--num-requests", 20, "-r", 4, "-o", trace).code == 0
+    own = measured(tmp_path / "r", trace)
+    assert simulate(trace, "-p", own)["measured"] != {}
+    assert cbatch("trace", "gen", "--num-requests", 20, "-r", 4, "--seed", 1, "-o", trace, "--force").code == 0
+    assert simulate(trace, "-p", own)["measured"] == {}
+
+
+@pytest.mark.parametrize(("natural", "compared"), [((), True), (("--natural-lengths",), False)])
+def test_a_real_replay_is_beside_its_simulation(
+    tiny_model: Path, tmp_path: Path, natural: tuple[str, ...], compared: bool
+) -> None:
+    trace = write_trace(tmp_path / "t.parquet", steady(60))
+    ran = cbatch("replay", trace, "-m", tiny_model, "-q", "-o", tmp_path / "r", "--max-num-seqs", 8, *natural)
+    assert ran.code == 0, ran.err
+    assert bool(simulate(trace, "-p", tmp_path / "r")["measured"]) is compared
+
+
+def test_a_closed_loop_of_small_static_groups_ends(profile: Path) -> None:
+    options = ("-r", "inf", "--max-concurrency", 2, "--batching", "static", "--static-wait", 50)
+    assert simulate(POISSON, "-p", profile, "--limit", 6, *options)["completed"] == 6
+
+
 def test_variants(profile: Path) -> None:
     found = simulate(
         POISSON,
@@ -122,6 +148,15 @@ def test_rates(profile: Path) -> None:
     ran = cbatch("simulate", POISSON, "-p", profile, "--find-capacity", "--goodput", "ttft:1000")
     assert ran.code == 0
     assert "Highest rate that held" in ran.out
+
+
+def test_the_search_goes_up_until_requests_arrive(profile: Path) -> None:
+    goal = ("--find-capacity", "--goodput", "ttft:1000")
+    found = simulate(POISSON, "-p", profile, *goal, "--duration", 0.2)
+    assert found["points"][0]["arrived"] == 0
+    assert found["capacity"]["rate"] > found["points"][0]["rate"]
+    ran = cbatch("simulate", POISSON, "-p", profile, *goal, "--duration", 1e-6)
+    assert "No rate can be judged: no request arrived." in ran.out
 
 
 def test_shared_prefixes_are_restored(profile: Path) -> None:

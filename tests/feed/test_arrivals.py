@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,11 +33,18 @@ def jobs(arrivals: Iterable[int], tokens: int = 1) -> list[Job]:
 
 
 def replay(
-    work: list[Job], pacing: Pacing | None = None, *, slots: int = 1, step_ns: int = 10, deadline_ns: int | None = None
+    work: list[Job],
+    pacing: Pacing | None = None,
+    *,
+    slots: int = 1,
+    step_ns: int = 10,
+    deadline_ns: int | None = None,
+    **scheduler: Any,
 ) -> tuple[Recorder, Arrivals, Ending]:
     """On the fake runner, where a step takes `step_ns`."""
     clock = VirtualClock()
-    engine = Engine(FakeRunner(max_num_seqs=slots, clock=clock, cost_ns=lambda _d, _p: step_ns), SchedulerConfig(slots))
+    runner = FakeRunner(max_num_seqs=slots, clock=clock, cost_ns=lambda _d, _p: step_ns)
+    engine = Engine(runner, SchedulerConfig(slots, **scheduler))
     seen, feed = Recorder(), Arrivals(work, clock, pacing)
     driver = Driver(engine, feed, [feed, seen], max_cells=1000, deadline_ns=deadline_ns)
     return seen, feed, driver.run().ending
@@ -69,6 +77,21 @@ def test_in_a_closed_loop_a_request_arrives_when_another_ends() -> None:
     seen, feed, _ = replay(jobs([0, 0, 0, 0, 0]), Pacing(max_concurrency=2, closed_loop=True), slots=2)
     assert [row[:2] for row in times(seen)] == [(0, 0), (0, 0), (10, 10), (10, 10), (20, 20)]
     assert feed.num_arrived == 5
+
+
+def test_in_a_closed_loop_time_brings_no_arrival() -> None:
+    """Though the trace has times that are long past: an engine that waits would wait for ever."""
+    clock = VirtualClock()
+    feed = Arrivals(jobs([0, 0, 0]), clock, Pacing(max_concurrency=2, closed_loop=True))
+    assert len(feed.take(9)) == 2
+    feed.wait(1, until_ns=50)
+    assert clock.now_ns() == 50
+
+
+def test_in_a_closed_loop_a_static_group_that_stays_small_begins_when_it_has_waited() -> None:
+    pacing = Pacing(max_concurrency=2, closed_loop=True)
+    seen, _, _ = replay(jobs([0, 0, 0, 0]), pacing, slots=4, batching="static", static_wait_ns=50)
+    assert times(seen) == [(0, 0, 50, 60), (0, 0, 50, 60), (60, 60, 110, 120), (60, 60, 110, 120)]
 
 
 def test_a_faulty_row_has_its_time_too_and_makes_room_for_others() -> None:

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from cbatch.clock import VirtualClock
 from cbatch.config import SchedulerConfig
 from cbatch.engine import Engine
-from cbatch.outputs import RunWriter, write_run_json
-from cbatch.pages import latencies, load, occupancy, rates, ratios, waterfall
+from cbatch.outputs import RunWriter, write_run_json, write_sweep
+from cbatch.pages import latencies, load, occupancy, rates, ratios, tables, waterfall
 from cbatch.pages.comparison import read_comparison
 from cbatch.pages.occupancy import Bars
 from cbatch.pages.play import Group, read_play
 from cbatch.pages.style import DARK, LIGHT, Picture, render
-from cbatch.pages.sweep import read_sweep
+from cbatch.pages.sweep import Sweep, read_sweep
 from cbatch.pages.words import latency, number, percent
 from cbatch.sampling import SamplingParams
 from cbatch.types import Job, Request, RowRef
@@ -29,7 +29,7 @@ from tests.engine.test_compaction import Streams
 from tests.metrics.factories import spell
 from tests.pages.directories import write_comparison, write_replay, write_sweep_directory
 from tests.pages.html import PNG
-from tests.replay.virtual import MS
+from tests.replay.virtual import MS, poisson
 
 
 def group(path: Path, index: int = 0, **options: object) -> Group:
@@ -259,6 +259,55 @@ def test_a_sweep_is_told_from_its_lowest_to_its_highest_rate(tmp_path: Path) -> 
     assert 0 < len(holding) < 4
     assert drawn(rates.attainment([sweep])).endswith(f": {number(holding[-1])}\u00a0requests/s.")
     assert "10.0\u00a0req/s: a request took" in drawn(rates.attribution_by_rate(sweep, [sweep]))
+
+
+def overloaded(path: Path, rates: tuple[float, ...], *, slots: int = 2) -> Sweep:
+    """Replays that end after 5.3 s, whatever is left."""
+    path.mkdir()
+    summaries = []
+    for rate in rates:
+        jobs = poisson(rate, int(rate * 5), tokens=4, prompt=3)
+        summaries.append(write_replay(path / f"rate-{rate:g}", jobs=jobs, slots=slots, deadline_ns=5_300 * MS))
+    write_sweep(path, list(zip(rates, summaries, strict=True)))
+    return read_sweep(path, path.name)
+
+
+def test_a_latency_that_gets_infinite_is_told_and_marked(tmp_path: Path) -> None:
+    sweep = overloaded(tmp_path / "s", (20.0, 40.0, 80.0, 160.0))
+    p90 = sweep.percentiles("ttft")["p90"]
+    assert np.isinf(p90).tolist() == [False, False, True, True]
+    assert drawn(rates.latency_by_rate([sweep], "ttft")) == (
+        f"The p90 of the time to first token goes from {latency(p90[0])} at 20.0\u00a0req/s to {latency(p90[1])} at "
+        f"40.0, beyond which it is infinite. The SLO is {latency(100 * MS)}. The p99 is infinite wherever known."
+    )
+    shown = tables.rates(sweep)
+    assert [row[shown.header.index("TTFT p90")] for row in shown.rows] == [*map(latency, p90[:2]), "∞", "∞"]
+    assert shown.note == "Requests that weren't answered count as infinite."
+    write_sweep_directory(tmp_path / "t", (10.0,))
+    assert tables.rates(read_sweep(tmp_path / "t", "t")).note == ""
+
+
+def test_the_highest_percentile_of_several_sweeps_may_get_infinite(tmp_path: Path) -> None:
+    sweeps = [overloaded(tmp_path / name, (20.0, 40.0, 160.0), slots=slots) for name, slots in (("a", 2), ("b", 4))]
+    picture = rates.latency_by_rate(sweeps, "ttft")
+    assert drawn(picture).count("beyond which it is infinite (") == 2
+    assert picture is not None
+    assert picture.title.endswith(", p90")
+
+
+def test_an_infinite_latency_may_be_followed_by_a_finite_one(tmp_path: Path) -> None:
+    sweep = overloaded(tmp_path / "s", (20.0, 40.0))
+    sweep.points["ttft_p90_ns"][0] = np.inf
+    assert ", and is infinite at 1 of the 2 rates." in drawn(rates.latency_by_rate([sweep], "ttft"))
+
+
+def test_a_sweep_without_requests_has_no_pictures(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    write_sweep(tmp_path / "s", [(1.0, write_replay(tmp_path / "s" / "rate-1", jobs=[]))])
+    sweep = read_sweep(tmp_path / "s", "s")
+    assert rates.latency_by_rate([sweep], "ttft") is None
+    assert rates.served([sweep]) is None
+    assert rates.attainment([sweep]) is None
 
 
 def test_sweeps_stand_on_the_same_axes(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbatch.metrics.objectives import parse_objectives
-from cbatch.replay import bracket, find_capacity, holds
+from cbatch.replay import bracket, find_capacity, holds, may_hold
 from tests.replay.virtual import play, poisson
 from tests.report.replays import make_replay
 
@@ -59,6 +59,18 @@ def test_a_rate_holds_where_enough_requests_meet_the_objectives_and_the_queue_do
     assert holds(make_replay(attainment=0.989), 0.99) is False
     assert holds(make_replay(attainment=1.0, saturated=True), 0.99) is False
     assert holds(make_replay(attainment=None), 0.99) is None
+
+
+def test_a_rate_at_which_nothing_arrives_is_too_low_to_fail() -> None:
+    """As with a short --duration: the search goes up until requests come."""
+
+    def attainment(rate: float) -> float | None:
+        return None if rate < 10 else 1.0 if rate <= 100 else 0.5
+
+    found = find_capacity(lambda rate: may_hold(make_replay(attainment=attainment(rate)), 0.99), start=1)
+    assert found.rate == pytest.approx(100, rel=0.05)
+    assert not may_hold(make_replay(attainment=0.5), 0.99)
+    assert not may_hold(make_replay(attainment=1.0, saturated=True), 0.99)
 
 
 def share_within(waits: int, utilisation: float) -> float:

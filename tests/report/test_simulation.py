@@ -63,6 +63,17 @@ def test_variants_are_a_row_each() -> None:
     assert "SLO" not in lines(shown)[0]
 
 
+def test_a_variant_may_have_any_name() -> None:
+    shown, long = console(), "the-one-with-few-slots-that-nobody-would-ever-want-[bold]"
+    print_variants({"few[seqs=8]": make_replay(), long: make_replay()}, ERROR, console=shown)
+    found = lines(shown)
+    assert found[1].split()[:2] == ["few[seqs=8]", "3.98"]
+    assert max(map(len, found)) <= 80
+    names = "".join(line.split()[0] for line in found[2 : found.index("")])
+    assert names == long, "it goes on below, and no figure is cut"
+    assert "…" not in "".join(found)
+
+
 def test_a_sweep_has_its_table_and_the_error() -> None:
     shown = console()
     print_sweep_simulation([(4.0, make_replay())], 0.8, ERROR, ["a note"], console=shown)

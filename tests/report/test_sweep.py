@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from cbatch.metrics import ReplaySummary
+from cbatch.metrics import Objectives, ReplaySummary
 from cbatch.report.sweep import Points, print_sweep, sweep_json
 from tests.report.replays import make_replay
 
@@ -16,7 +16,13 @@ PATHS = {"sweep": "trace.cbatch/sweep.json"}
 
 
 def point(
-    asked: float, attainment: float | None, *, saturated: bool = False, unfinished: int = 0, completed: int = 996
+    asked: float,
+    attainment: float | None,
+    *,
+    saturated: bool = False,
+    unfinished: int = 0,
+    completed: int = 996,
+    **more: Any,
 ) -> tuple[float, ReplaySummary]:
     goodput = None if attainment is None else asked * attainment
     fields: dict[str, Any] = {
@@ -24,6 +30,7 @@ def point(
         "goodput_rps": goodput,
         "requested_rate": asked,
         "realised_rate": asked * 1.01,
+        **more,
     }
     return asked, make_replay(completed, unfinished=unfinished, saturated=saturated, **fields)
 
@@ -72,10 +79,17 @@ def test_the_highest_rate_is_named() -> None:
 
 
 def test_without_objectives_nothing_is_judged() -> None:
-    lines = printed([point(1, None), point(2, None, saturated=True)])
+    lines = printed([point(asked, None, saturated=asked == 2, objectives=Objectives()) for asked in (1, 2)])
     assert cells(lines[2])[-3:] == ["412", "-", "-"]
     assert cells(lines[3])[-1] == "saturated"
     assert "ighest rate" not in " ".join(lines)
+
+
+def test_a_rate_without_requests_is_no_verdict() -> None:
+    text = " ".join(" ".join(printed([point(1, None), *SWEEP[2:]])).split())
+    assert "Highest rate that held: 4.00 requests/s (8.00 failed)" in text
+    nothing = " ".join(" ".join(printed([point(1, None), point(2, None)])).split())
+    assert "No rate can be judged: no request arrived. Give more of them, or a longer --duration." in nothing
 
 
 @pytest.mark.parametrize("attainment", [0.5, 0.99])
