@@ -67,8 +67,8 @@ def tune(
         float | None,
         Option(
             metavar="MS",
-            help="Most that a step may take, so that no running row waits longer for its next token; bounds the prompt "
-            "tokens of a step.",
+            help="Most that a step may take, by measured costs, so that no running row waits longer for its next "
+            "token; bounds the prompt tokens of a step.",
             rich_help_panel=GOAL,
         ),
     ] = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cbatch.cli import parts
+from cbatch.cli.control import Control
 from cbatch.cli.job_time import shared_tokens
 from cbatch.cli.lengths import parse_output_len, parse_prompt_len
 from cbatch.cli.output_lengths import may_end, output_lengths
@@ -18,7 +19,7 @@ from cbatch.cli.run_options import RunOptions
 from cbatch.clock import Clock
 from cbatch.config import SchedulerConfig
 from cbatch.engine import Engine
-from cbatch.errors import InputError, UsageError
+from cbatch.errors import InputError, Interrupted, UsageError
 from cbatch.feed import LookAhead
 from cbatch.inputs import read_rows
 from cbatch.llama.encode import Encoder
@@ -29,7 +30,7 @@ from cbatch.tune.goal import Goal, spread
 from cbatch.tune.mix import made_up, until
 from cbatch.tune.setting import built_in
 from cbatch.tune.workbench import Workbench
-from cbatch.types import Request, RequestOutput, RowFault
+from cbatch.types import Request, RequestOutput, Row, RowFault
 
 _MADE_UP_ROWS = 1_000
 _PROMPT, _OUTPUT = "128", "64"
@@ -79,11 +80,12 @@ def make_goal(
     workbench: Workbench,
     encoder: Encoder,
     say: Callable[[str], None],
+    control: Control,
 ) -> Goal:
-    """Raises `CbatchError` where rows can't be read, or none of them can be run."""
+    """Raises `CbatchError` where rows can't be read, or none of them can be run; `Interrupted` once that is wanted."""
     most = parts.most_cells(options, workbench.model)
     if asked.for_rows:
-        rows, all_rows = _rows(options, encoder, workbench.clock)
+        rows, all_rows = _rows(options, encoder, workbench.clock, control)
     else:
         rows, all_rows = _lengths(asked, workbench.model), False
     fitting = [request for request in rows if request.cells_needed <= most]
@@ -117,16 +119,23 @@ def _draw(lengths: LengthDistribution, count: int, stream: int) -> list[int]:
     return [max(1, length) for length in drawn.tolist()]
 
 
-def _rows(options: RunOptions, encoder: Encoder, clock: Clock) -> tuple[list[Request], bool]:
+def _rows(options: RunOptions, encoder: Encoder, clock: Clock, control: Control) -> tuple[list[Request], bool]:
     """The first rows that can be run, without further samples, and whether there are no more."""
-    rows = read_rows(options.inputs, defaults=options.sampling(), clock=clock, options=options.input_options())
-    with closing(LookAhead(parts.encode_rows(rows, encoder))) as feed:
+    with closing(LookAhead(parts.encode_rows(_read(options, clock), encoder))) as feed:
+        control.steer(feed.close, feed.close)
         window, all_read = feed.first_window(parts.PATIENCE_S)
+        if control.stop_wanted:
+            raise Interrupted("stopped while rows were awaited")
         feed.check()
     requests = [_alone(job[1]) for job in window if not isinstance(job, RowFault)]
     if not requests:
         raise InputError(f"{', '.join(options.inputs)}: there is no row that can be run")
     return requests, all_read
+
+
+def _read(options: RunOptions, clock: Clock) -> Iterator[Row | RowFault]:
+    """Opens the inputs once the first row is asked for, by whoever may wait: a pipe gives its header late."""
+    yield from read_rows(options.inputs, defaults=options.sampling(), clock=clock, options=options.input_options())
 
 
 def _alone(request: Request) -> Request:

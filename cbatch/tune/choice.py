@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from cbatch.tune.race import LEAST_GAIN
 
+HOPELESS = 0.02
+"""Share of requests within the objectives below which none can be said to be met."""
+
 
 @dataclass(frozen=True, slots=True)
 class SlotOption:
@@ -32,6 +35,8 @@ def best_for_throughput(options: Sequence[SlotOption], usual: int) -> SlotOption
 
 
 def best_for_goodput(options: Sequence[SlotOption]) -> SlotOption:
-    """Most requests within the objectives; of nearly equal ones the fewest slots."""
+    """Most requests within the objectives; of nearly equal ones the fewest slots. Where none gets any, most tokens."""
     most = max(option.attainment or 0.0 for option in options)
+    if most < HOPELESS:
+        return max(options, key=lambda option: option.tokens_per_s)
     return min((o for o in options if (o.attainment or 0.0) >= most - 0.01), key=lambda option: option.slots)

@@ -30,11 +30,15 @@ def contest(
     trial: Trial,
     mix: Mix,
     *,
+    llama_cpp: Setting,
     time_for_kernels: Callable[[], bool],
     time_for_variants: Callable[[], bool],
     refine: Callable[[], None],
 ) -> Contest:
-    """The first two of `kernels` are cbatch's own rules and llama.cpp's; `refine` is called before variants are."""
+    """The first of `kernels` are cbatch's own rules; `llama_cpp`, what others are set beside, is one of them too.
+
+    `refine` is called before variants are tried.
+    """
     entrants = race(kernels, trial, mix, time_left=time_for_kernels)
     best, second = winner(entrants, mix), runner_up(entrants, mix)
     ratio = best.ratio or 1.0
@@ -50,12 +54,12 @@ def contest(
             break
         setting, ratio = best.setting, ratio * (best.ratio or 1.0)
     unsure = second.setting if second is not None and setting == kernels[0] else None
-    return Contest(tuple(_tried(found, kernels, mix)), setting, unsure)
+    return Contest(tuple(_tried(found, llama_cpp, mix)), setting, unsure)
 
 
-def _tried(found: Sequence[tuple[Entrant, float]], kernels: Sequence[Setting], mix: Mix) -> Iterable[Tried]:
+def _tried(found: Sequence[tuple[Entrant, float]], llama_cpp: Setting, mix: Mix) -> Iterable[Tried]:
     """Of each entrant, and how much faster its race's reference was than the first setting."""
-    of_llama_cpp = next((each.ratio for each, _ in found if each.setting in kernels[1:2]), None) or None
+    of_llama_cpp = next((each.ratio for each, _ in found if each.setting == llama_cpp), None)
     for entrant, base in found:
         over = None if entrant.ratio is None else entrant.ratio * base
         speeds = entrant.fastest

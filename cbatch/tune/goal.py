@@ -9,7 +9,8 @@ from cbatch.metrics import Objectives
 from cbatch.tune.mix import as_run
 from cbatch.types import Request
 
-_LEAST_ROWS, _MOST_ROWS = 192, 500
+_LEAST_ROUNDS, _MOST_ROWS = 3, 500
+"""Rows for each slot, and rows in all."""
 _TOKENS = 20_000
 """Output tokens of the rows that are simulated, about."""
 
@@ -40,11 +41,10 @@ class Goal:
         """And nothing else."""
         return self.rate is None and self.most_stall_ns is None
 
-    def sample(self) -> list[Request]:
-        """Rows from all over, enough to tell how the job goes and few enough to simulate often."""
+    def sample(self, slots: int) -> list[Request]:
+        """Rows from all over, enough to tell how the job goes with so many slots, and few enough to simulate often."""
         outputs = sum(request.sampling.max_tokens for request in self.requests) / len(self.requests)
-        count = min(len(self.requests), _MOST_ROWS, max(_LEAST_ROWS, int(_TOKENS / outputs)))
-        return spread(self.requests, count)
+        return spread(self.requests, min(_MOST_ROWS, max(_LEAST_ROUNDS * slots, int(_TOKENS / outputs))))
 
     @property
     def cells(self) -> int:

@@ -146,18 +146,31 @@ def _arriving(requests: Sequence[Request], rate: float) -> Iterable[tuple[RowRef
 
 
 def chunk_within(
-    costs: StepCostModel, context: ContextConfig, slots: int, held: int, most_ns: float, most: int
+    costs: StepCostModel,
+    context: ContextConfig,
+    slots: int,
+    held: int,
+    longest: tuple[int, int],
+    most_ns: float,
+    most: int,
 ) -> int | None:
-    """Prompt tokens that a step with `slots` - 1 decodes at `held` tokens of context may compute in `most_ns`, at most
-    `most`; None where the decodes alone take longer."""
+    """Prompt tokens that a step with `slots` - 1 decodes may compute in `most_ns`, at most `most`; None where the
+    decodes alone take longer.
+
+    The decodes have `held` tokens of context, but for one that has as many as any row, and the prompt's tokens are the
+    last of the longest one. `longest`: tokens of that prompt, and of that row.
+    """
+    longest_prompt, longest_row = longest
 
     def step_ns(chunk: int) -> float:
-        decodes = [Span(slot, held, 1, 1) for slot in range(slots - 1)]
-        prompt = [Span(slots - 1, held, chunk, 1)] if chunk else []
+        contexts = [longest_row, *[held] * slots][: slots - 1]
+        decodes = [Span(slot, tokens, 1, 1) for slot, tokens in enumerate(contexts)]
+        prompt = [Span(slots - 1, max(0, longest_prompt - chunk), chunk, 1)]
         if context.kv_mode == "split":
             calls = [cut_streams(spans, context.ubatch) for spans in (decodes, prompt) if spans]
         else:
-            calls = [cut_pool([*decodes, *prompt], context.ubatch, slots * held + chunk)] if decodes or prompt else []
+            used = sum(contexts) + max(longest_prompt, chunk)
+            calls = [cut_pool([*decodes, *prompt], context.ubatch, used)]
         sampled = len(decodes) + len(prompt)
         return sum(costs.call_ns(call) for call in calls) + costs.overhead_ns(sampled) + costs.sample_ns(sampled)
 

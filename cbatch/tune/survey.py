@@ -15,16 +15,24 @@ from cbatch.tune.mix import Mix, Speeds
 
 OpenBench = Callable[[int, int], AbstractContextManager[Bench]]
 """Given slots and cells."""
+Room = Callable[[int, int], int]
+"""Given slots and cells of each: for how many of these slots there is memory."""
 RUNNING = (1, 2, 4, 8, 16, 32, 64)
 """Sequences that decode at once."""
 _CHUNKS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 _MOST_STEPS = 6
+_FEW_SLOTS_STEPS = 12
+"""Decodes of a kind, shared out among few slots: with these there are few kinds to learn from."""
 _LEAST_STEP = 0.1
 """Of a step with many sequences, what one with a single sequence takes."""
 _DEEP = 16
 """Sequences of the context in which long ones are measured."""
 _TAIL = 32
 """Tokens behind a long context: few enough for the kernels of thin streams."""
+
+
+def _unlimited(slots: int, _: int) -> int:
+    return slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,16 @@ class Stand:
     def cells(self) -> int:
         return cells_of(self.loads)
 
+    def has(self, room: Room) -> bool:
+        return room(self.slots, self.cells) >= self.slots
+
+    def within(self, room: Room) -> Stand:
+        """Without the largest loads, if there is no room for them; one stays in any case."""
+        loads = sorted(self.loads, key=lambda load: (load.cells, load.slots))
+        while len(loads) > 1 and not Stand(tuple(loads)).has(room):
+            loads.pop()
+        return Stand(tuple(load for load in self.loads if load in loads))
+
 
 @dataclass(frozen=True, slots=True)
 class Costs:
@@ -50,17 +68,28 @@ class Costs:
     error: Deviation
 
 
-def stands(mix: Mix, most_slots: int, ubatch: int, *, tokens: int, steps: int = _MOST_STEPS) -> list[Stand]:
+def stands(
+    mix: Mix, most_slots: int, ubatch: int, *, tokens: int, steps: int = _MOST_STEPS, room: Room = _unlimited
+) -> list[Stand]:
     """Wide: many sequences at the job's context length. Deep: longer and shorter contexts, and prompts.
 
-    `tokens`: about so many prompt tokens may be computed. `steps`: decodes of each kind.
+    `tokens`: about so many prompt tokens may be computed. `steps`: decodes of each kind, more where few sequences give
+    few kinds. What memory has no `room` for is made with fewer sequences, or left out.
     """
-    steps = min(steps, _MOST_STEPS)
+    steps = max(min(steps, _MOST_STEPS), min(_FEW_SLOTS_STEPS // most_slots, 8))
     running = [n for n in RUNNING if n < most_slots] + [most_slots]
-    wide = [mix.decodes(n, steps) for n in running]
-    deep = min(_DEEP, most_slots)
-    short = [Decodes(n, max(1, mix.context // 4), steps) for n in sorted({1, deep})]
-    return [Stand(tuple(wide)), Stand((*_prompts(mix, deep, ubatch, tokens), *short, *_long(mix, deep, tokens, steps)))]
+    wide = Stand(tuple(mix.decodes(n, steps) for n in running))
+    slots = min(_DEEP, most_slots)
+    deep = _deep(mix, slots, ubatch, tokens, steps)
+    while slots > 1 and not deep.has(room):
+        slots //= 2
+        deep = _deep(mix, slots, ubatch, tokens, steps)
+    return [wide.within(room), deep.within(room)]
+
+
+def _deep(mix: Mix, slots: int, ubatch: int, tokens: int, steps: int) -> Stand:
+    short = [Decodes(n, max(1, mix.context // 4), steps) for n in sorted({1, slots})]
+    return Stand((*_prompts(mix, slots, ubatch, tokens), *short, *_long(mix, slots, tokens, steps)))
 
 
 def _long(mix: Mix, slots: int, tokens: int, steps: int) -> list[Load]:

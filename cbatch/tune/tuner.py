@@ -14,7 +14,7 @@ from cbatch.errors import UsageError
 from cbatch.llama.memory import kv_bytes_per_cell
 from cbatch.llama.resolve import resolve_context
 from cbatch.tune.budget import Budget
-from cbatch.tune.choice import SlotOption
+from cbatch.tune.choice import HOPELESS, SlotOption
 from cbatch.tune.company import Company
 from cbatch.tune.confirm import PAIRS, Times, Way, confirm, rows_in_turns
 from cbatch.tune.contest import Contest, contest
@@ -33,6 +33,8 @@ from cbatch.types import Request
 
 _KERNELS_UNTIL, _VARIANTS_UNTIL, _SETTING_UNTIL, _SURVEY_UNTIL, _SLOTS_UNTIL = 0.25, 0.42, 0.75, 0.93, 0.97
 """Shares of the budget after which nothing more of its kind is begun."""
+_LOOKING_UNTIL = 0.95
+"""After it no further number of slots is simulated."""
 _TRIAL = 0.015
 """Of the budget, about what one trial may take."""
 _SURVEY_TOKENS = 8
@@ -56,17 +58,28 @@ class _Sized:
 
 
 class Tuner:
-    """One tuning. `scheduler` is that of the command that it is for, before anything was tuned."""
+    """One tuning. `scheduler` is that of the command that it is for, before anything was tuned.
+
+    Once it is `stopped`, by whoever aborts what runs, nothing more is simulated either.
+    """
 
     def __init__(
-        self, workbench: Workbench, goal: Goal, scheduler: SchedulerConfig, budget: Budget, say: Callable[[str], None]
+        self,
+        workbench: Workbench,
+        goal: Goal,
+        scheduler: SchedulerConfig,
+        budget: Budget,
+        say: Callable[[str], None],
+        *,
+        stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self._workbench = workbench
         self._goal = goal
         self._scheduler = scheduler
         self._budget = budget
         self._say = say
-        self._requests = goal.sample()
+        self._stopped = stopped
+        self._requests = goal.sample(RUNNING[-1])
         self._mix = Mix.of(goal.requests, goal.shared_tokens)
         self.default, self.llama_cpp = built_in(workbench.model), of_llama_cpp(workbench.model)
         self._usual = min(SLOTS, self._most_slots(self.default))
@@ -89,6 +102,7 @@ class Tuner:
             variants,
             self._trials.trial,
             self._mix,
+            llama_cpp=self.llama_cpp,
             time_for_kernels=self._budget.until(_KERNELS_UNTIL * self._begins_by),
             time_for_variants=self._budget.until(_VARIANTS_UNTIL * self._begins_by),
             refine=self._trials.for_ubatches,
@@ -191,7 +205,17 @@ class Tuner:
             bytes_per_token=kv_bytes_per_cell(self._workbench.model, context),
             parking=resolve_context(self._workbench.model, context).parking,
         )
-        options = tuple(slot_options(simulation, self._goal, self._requests, most, self._mix.context))
+        in_time = self._budget.until(_LOOKING_UNTIL)
+        options = tuple(
+            slot_options(
+                simulation,
+                self._goal,
+                most,
+                self._mix.context,
+                usual=self._usual,
+                goes_on=lambda: in_time() and not self._stopped(),
+            )
+        )
         if not options:
             stall_ms = (self._goal.most_stall_ns or 0) / 1e6
             raise UsageError(f"a step with a single token takes longer than --max-stall {stall_ms:g} ms: raise it")
@@ -200,11 +224,23 @@ class Tuner:
     def _stands(self, setting: Setting) -> list[Stand]:
         trials = self._trials
         most = self._most_slots(setting)
-        return stands(trials.mix, most, setting.ubatch, tokens=self._survey_tokens, steps=trials.steps)
+        return stands(
+            trials.mix,
+            most,
+            setting.ubatch,
+            tokens=self._survey_tokens,
+            steps=trials.steps,
+            room=lambda slots, cells: self._workbench.room(setting, slots, cells),
+        )
 
     def _tuning(self, tried: Sequence[Tried], sized: _Sized, option: SlotOption) -> Tuning:
         if (busy := self._company.cpus) > _COMPANY:
             self._notes.append(f"other programs kept {busy:.1f} CPUs busy meanwhile: tune again when they have ended")
+        if self._goal.rate is not None and max(each.attainment or 0.0 for each in sized.options) < HOPELESS:
+            self._notes.append(
+                f"no number of slots keeps requests within the limits at {self._goal.rate:g} requests/s, by the cost "
+                "model: lower --request-rate, or give looser limits"
+            )
         usual = next((each for each in sized.options if each.slots == self._usual), option)
         over = self._over_llama_cpp(tried, sized.setting)
         by_slots = option.tokens_per_s / usual.tokens_per_s if usual.tokens_per_s > 0 else 1.0
@@ -216,7 +252,7 @@ class Tuner:
             slots=option,
             slot_options=sized.options,
             error=sized.costs.error,
-            gain=None if over is None or self._goal.rate is not None else over * by_slots,
+            gain=over * by_slots if over is not None and self._goal.for_throughput else None,
             usual_slots=self._usual,
             few_rows=self._goal.all_rows and option.slots == len(self._goal.requests) < SLOTS,
             is_default=sized.setting == self.default and option.slots == self._usual,

@@ -62,9 +62,14 @@ class Workbench:
         with self.runner(setting, slots, cells) as runner:
             yield Bench(runner, scheduler, vocabulary=self.model.n_vocab, streams=streams, ubatch=resolved.ubatch)
 
-    def most_slots(self, setting: Setting, most: int, cells: int) -> int:
-        """So many of `most` as memory has room for. Raises `UsageError` for none."""
+    def room(self, setting: Setting, most: int, cells: int) -> int:
+        """So many of `most` slots of that many cells as memory has room for, 0 for none."""
         fitting = within_memory(self.model, setting.context(most, padded(cells), self.like))
-        if fitting is None:
+        return 0 if fitting is None else fitting.max_num_seqs
+
+    def most_slots(self, setting: Setting, most: int, cells: int) -> int:
+        """The same. Raises `UsageError` for none."""
+        found = self.room(setting, most, cells)
+        if not found:
             raise UsageError(f"memory has no room for a row of {cells:,} KV cells: tune for shorter rows")
-        return fitting.max_num_seqs
+        return found

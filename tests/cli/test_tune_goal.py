@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cbatch.cli import parts
+from cbatch.cli.control import Control
 from cbatch.cli.defaults import run_options
 from cbatch.cli.tune_goal import GoalOptions, make_goal
 from cbatch.clock import WallClock
@@ -37,7 +38,7 @@ def goal(model: Model, *, ignore_eos: bool = False, max_tokens: int = 20, **aske
     tokenizer = Tokenizer(model)
     workbench = Workbench(model, tokenizer, options.context_config(), lambda config: config, WallClock())
     with closing(parts.make_encoder(options, model, tokenizer)) as encoder:
-        return make_goal(replace(ASKED, **asked), options, workbench, encoder, lambda _: None)
+        return make_goal(replace(ASKED, **asked), options, workbench, encoder, lambda _: None, Control())
 
 
 def rows(path: Path, *given: dict[str, Any]) -> list[str]:

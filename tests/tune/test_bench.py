@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cbatch.clock import WallClock
-from cbatch.config import ContextConfig
+from cbatch.config import ContextConfig, padded
 from cbatch.llama.model import Model
 from cbatch.llama.tokenizer import Tokenizer
 from cbatch.sim.costs import StepCostModel
@@ -76,6 +76,18 @@ def test_a_survey_gives_a_cost_model(tiny: Model) -> None:
     assert found.model.knots[-1] >= 64
     assert found.model.weights_ns[-1] > found.model.weights_ns[0] >= 0
     assert found.error.steps > 10
+
+
+@pytest.mark.parametrize("cells", [1024, 4096, 8192])
+def test_a_survey_needs_no_more_memory_than_there_is(cells: int) -> None:
+    def room(slots: int, each: int) -> int:
+        return min(slots, cells // padded(each))
+
+    most = room(64, 190)
+    found = stands(Mix((128,), 64.0, 160), most, 512, tokens=2000, room=room)
+    for stand in found:
+        assert stand.slots * padded(stand.cells) <= cells
+    assert found[0].slots == most
 
 
 def test_a_survey_in_a_fast_minute_is_scaled_to_the_usual_one(tiny: Model) -> None:

@@ -26,3 +26,8 @@ def test_without_the_usual_number_the_fewest_that_are_fast_enough() -> None:
 def test_goodput_counts_what_is_in_time() -> None:
     found = [SlotOption(n, 100.0, 1e6, attainment=met) for n, met in ((4, 0.5), (8, 0.98), (16, 0.985), (32, 0.7))]
     assert best_for_goodput(found).slots == 8
+
+
+def test_where_no_number_is_in_time_the_fastest_is_taken() -> None:
+    found = [SlotOption(n, 10.0 * n, 1e6, attainment=met) for n, met in ((1, 0.0), (8, 0.004), (32, 0.0))]
+    assert best_for_goodput(found).slots == 32

@@ -10,10 +10,11 @@ from cbatch.tune.mix import END, as_run, made_up
 
 def test_rows_that_are_simulated_are_from_all_over() -> None:
     rows = made_up(range(1, 3001), [10] * 3000, 100)
-    sample = Goal(rows).sample()
+    sample = Goal(rows).sample(64)
     assert len(sample) == 500
     assert [int(r.prompt.size) for r in sample[:3]] == [1, 7, 13]
-    assert len(Goal(made_up([8] * 3000, [1000] * 3000, 100)).sample()) == 192
+    long = Goal(made_up([8] * 3000, [1000] * 3000, 100))
+    assert [len(long.sample(slots)) for slots in (1, 8, 64)] == [20, 24, 192]
 
 
 @pytest.mark.parametrize(("count", "taken"), [(4, [0, 2, 5, 7]), (10, list(range(10))), (12, list(range(10)))])

@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from cbatch.clock import VirtualClock
 from cbatch.config import ContextConfig, SchedulerConfig
+from cbatch.engine import Engine
 from cbatch.metrics import parse_objectives
+from cbatch.tune.choice import SlotOption
 from cbatch.tune.goal import Goal
 from cbatch.tune.mix import Mix, made_up
 from cbatch.tune.predict import Simulation, chunk_within
@@ -17,6 +20,8 @@ from tests.sim.recording import COSTS, play
 
 SIMULATION = Simulation(COSTS, ContextConfig(), SchedulerConfig())
 ROWS = made_up([100] * 40, [20] * 40, 1000)
+LONGEST = (100, 119)
+"""Tokens of the longest prompt, and of the longest row, of ROWS."""
 
 
 def test_a_single_row_takes_its_prompt_and_its_steps() -> None:
@@ -33,9 +38,19 @@ def test_more_slots_are_faster_and_their_steps_longer() -> None:
     assert found[0].step_ns < found[1].step_ns < found[2].step_ns
 
 
+def looked_at(simulation: Simulation, goal: Goal, most: int, held: int) -> list[SlotOption]:
+    return slot_options(simulation, goal, most, held, usual=16, goes_on=lambda: True)
+
+
+def test_the_usual_number_is_looked_at_in_any_case_and_others_while_there_is_time() -> None:
+    asked = iter([True, False])
+    found = slot_options(SIMULATION, Goal(ROWS), 40, 110, usual=12, goes_on=lambda: next(asked))
+    assert [option.slots for option in found] == [8, 12]
+
+
 def test_slots_for_a_job() -> None:
     goal = Goal(ROWS, all_rows=True)
-    options = list(slot_options(SIMULATION, goal, ROWS, 40, Mix.of(ROWS).context))
+    options = looked_at(SIMULATION, goal, 40, Mix.of(ROWS).context)
     assert [option.slots for option in options] == [1, 2, 4, 8, 12, 16, 24, 32, 40]
     best = choose(options, goal, 32)
     assert best.tokens_per_s >= 0.97 * max(option.tokens_per_s for option in options)
@@ -44,31 +59,52 @@ def test_slots_for_a_job() -> None:
 def test_steps_are_bounded_by_the_token_budget() -> None:
     bound = 40e6
     goal = Goal(ROWS, most_stall_ns=bound)
-    options = list(slot_options(SIMULATION, goal, ROWS, 16, 110))
+    options = looked_at(SIMULATION, goal, 16, 110)
     assert options
     for option in options:
         assert option.batched_tokens is not None
         chunk = option.batched_tokens - (option.slots - 1)
-        assert chunk == chunk_within(COSTS, ContextConfig(), option.slots, 110, bound, 2048)
-    assert [o.batched_tokens for o in options] != [None] * len(options)
-    assert chunk_within(COSTS, ContextConfig(), 32, 110, 1e6, 2048) is None
-    free = chunk_within(COSTS, ContextConfig(), 4, 110, 1e12, 2048)
-    assert free == 2048
-    assert (chunk_within(COSTS, ContextConfig(), 4, 110, 60e6, 2048) or 0) > (
-        chunk_within(COSTS, ContextConfig(), 4, 110, 40e6, 2048) or 0
-    )
+        assert chunk == tokens_within(bound, option.slots)
+    assert tokens_within(1e6, 32) is None
+    assert tokens_within(1e12, 4) == 2048
+    assert (tokens_within(60e6, 4) or 0) > (tokens_within(40e6, 4) or 0)
+
+
+def tokens_within(ns: float, slots: int, longest: tuple[int, int] = LONGEST) -> int | None:
+    return chunk_within(COSTS, ContextConfig(), slots, 110, longest, ns, 2048)
+
+
+def test_a_bound_counts_with_the_longest_row() -> None:
+    assert (tokens_within(60e6, 4, (4000, 6000)) or 0) < (tokens_within(60e6, 4) or 0)
+
+
+def test_a_bound_holds_where_some_rows_are_far_longer() -> None:
+    bound = 100e6
+    rows = made_up([100] * 60 + [3000] * 2, [20] * 62, 1000)
+    goal = Goal(rows, most_stall_ns=bound)
+    (option,) = [each for each in looked_at(SIMULATION, goal, 16, Mix.of(rows).context) if each.slots == 16]
+    clock = VirtualClock()
+    engine = Engine(SIMULATION.runner(16, goal.cells, clock), SIMULATION.with_slots(16, option.batched_tokens))
+    for row in rows:
+        engine.add(row)
+    long = 0
+    while engine.has_work:
+        engine.step()
+        assert engine.last_step is not None
+        long += engine.last_step.decode_seqs > 0 and engine.last_step.end_ns - engine.last_step.start_ns > 1.02 * bound
+    assert long == 0
 
 
 def test_steps_may_be_bounded_by_what_the_command_computes_in_one() -> None:
     replay = replace(SIMULATION, scheduler=SchedulerConfig(max_num_batched_tokens=512))
-    options = list(slot_options(replay, Goal(ROWS, most_stall_ns=1e12), ROWS, 16, 110))
+    options = looked_at(replay, Goal(ROWS, most_stall_ns=1e12), 16, 110)
     assert {option.batched_tokens for option in options} == {512}
 
 
 def test_under_objectives_fewer_slots_may_be_better() -> None:
     objectives = parse_objectives(["tpot:16"])
     goal = Goal(ROWS, objectives=objectives, rate=2.0)
-    options = list(slot_options(SIMULATION, goal, ROWS, 32, 110))
+    options = looked_at(SIMULATION, goal, 32, 110)
     best = choose(options, goal, 32)
     assert best.attainment == max(option.attainment or 0 for option in options)
     assert all(0 <= (option.attainment or 0) <= 1 for option in options)

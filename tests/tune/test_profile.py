@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +27,21 @@ RECORD: dict[str, Any] = {
 }
 
 
-def stored(model: Path, cache: Path, **changes: Any) -> Path:
-    path = profile_path(profile_key(ModelConfig(model)), cache)
+def stored(model: Path, cache: Path, *, mask: Sequence[int] = (), **changes: Any) -> Path:
+    path = profile_path(profile_key(ModelConfig(model), mask), cache)
     save_profile(path, {**RECORD, **changes})
     return path
 
 
 def test_a_profile_is_found_again(tiny_model: Path, tmp_path: Path) -> None:
-    assert find_profile(ModelConfig(tiny_model), tmp_path) is None
+    assert find_profile(ModelConfig(tiny_model), cache_dir=tmp_path) is None
     path = stored(tiny_model, tmp_path)
-    found = find_profile(ModelConfig(tiny_model), tmp_path)
+    found = find_profile(ModelConfig(tiny_model), cache_dir=tmp_path)
     assert found is not None
     assert (found.path, found.date, found.costs) == (path, "2026-11-30", COSTS)
     assert found.options["max_num_seqs"] == 48
     assert found.options["threads"] is None
+    assert found.latency_goal is None
 
 
 def test_another_model_or_machine_has_another_one(
@@ -48,11 +50,46 @@ def test_another_model_or_machine_has_another_one(
     stored(tiny_model, tmp_path)
     other = tmp_path / "other.gguf"
     other.write_bytes(tiny_model.read_bytes() + b"x")
-    assert find_profile(ModelConfig(other), tmp_path) is None
-    assert find_profile(ModelConfig(tiny_model, use_extra_bufts=False), tmp_path) is None
-    assert find_profile(ModelConfig(tiny_model, gpu_layers=0), tmp_path) is not None or machine.gpu_devices()
-    monkeypatch.setattr(machine, "allowed_cpus", lambda: (0,))
-    assert find_profile(ModelConfig(tiny_model), tmp_path) is None
+    assert find_profile(ModelConfig(other), cache_dir=tmp_path) is None
+    assert find_profile(ModelConfig(tiny_model, use_extra_bufts=False), cache_dir=tmp_path) is None
+    assert find_profile(ModelConfig(tiny_model, gpu_layers=0), cache_dir=tmp_path) is not None or machine.gpu_devices()
+    monkeypatch.setattr(machine, "allowed_cpus", lambda: (7,))
+    assert find_profile(ModelConfig(tiny_model), cache_dir=tmp_path) is None
+
+
+def test_cpus_that_are_asked_for_have_another_one(tiny_model: Path, tmp_path: Path) -> None:
+    stored(tiny_model, tmp_path)
+    assert find_profile(ModelConfig(tiny_model), (0,), tmp_path) is None
+    path = stored(tiny_model, tmp_path, mask=(0,))
+    found = find_profile(ModelConfig(tiny_model), (0,), tmp_path)
+    assert found is not None
+    assert found.path == path
+    assert find_profile(ModelConfig(tiny_model), (0, 1), tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("tuned_for", "goal"),
+    [
+        ({"goodput": None, "request_rate": None, "max_stall": None}, None),
+        ({"goodput": ["ttft:500", "tpot:50"], "request_rate": 2.0}, "ttft:500, tpot:50 at 2 requests/s"),
+        ({"max_stall": 50.0}, "steps of at most 50 ms"),
+        (
+            {"goodput": ["ttft:500"], "request_rate": 0.5, "max_stall": 50.0},
+            "ttft:500 at 0.5 requests/s and steps of at most 50 ms",
+        ),
+    ],
+)
+def test_it_knows_which_latencies_it_was_tuned_for(
+    tiny_model: Path, tmp_path: Path, tuned_for: dict[str, Any], goal: str | None
+) -> None:
+    found = load_profile(stored(tiny_model, tmp_path, tuned_for=tuned_for))
+    assert found is not None
+    assert found.latency_goal == goal
+
+
+@pytest.mark.parametrize("tuned_for", [3, {"request_rate": "x", "goodput": []}, {"request_rate": 2, "goodput": None}])
+def test_a_goal_that_is_damaged_makes_it_none(tiny_model: Path, tmp_path: Path, tuned_for: object) -> None:
+    assert load_profile(stored(tiny_model, tmp_path, tuned_for=tuned_for)) is None
 
 
 @pytest.mark.parametrize(

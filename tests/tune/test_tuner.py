@@ -133,8 +133,22 @@ def test_steps_within_a_stall(tiny: Model) -> None:
     found, _ = tuned(tiny, {built_in(tiny): costs()}, most_stall_ns=100e6)
     assert found.slots.batched_tokens is not None
     assert found.confirmations == ()
+    assert found.gain is None
     with pytest.raises(UsageError, match=r"--max-stall 0\.01 ms: raise it"):
         tuned(tiny, {built_in(tiny): costs()}, most_stall_ns=1e4)
+
+
+@pytest.mark.parametrize("factor", [0.05, 3.0, 30.0])
+def test_a_single_row_is_enough(tiny: Model, factor: float) -> None:
+    found, _ = tuned(tiny, {}, other=costs(factor), requests=ROWS[:1], all_rows=True, budget_s=10.0)
+    assert found.slots.slots == 1
+    assert found.error.steps > 0
+
+
+def test_limits_that_nothing_keeps_leave_the_slots_as_they_are_and_are_told_of(tiny: Model) -> None:
+    found, _ = tuned(tiny, {built_in(tiny): costs()}, objectives=parse_objectives(["ttft:0.1"]), rate=50.0)
+    assert found.slots.slots > 8
+    assert any("no number of slots keeps requests within the limits at 50 requests/s" in note for note in found.notes)
 
 
 def test_goodput(tiny: Model) -> None:
