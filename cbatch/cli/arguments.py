@@ -14,13 +14,9 @@ CHAT, SAMPLING, ENGINE, OUTPUT = "Prompts", "Sampling (defaults; a row's own fie
 Model = Annotated[
     str, Option("--model", "-m", help="A GGUF file, smollm2, or hf:OWNER/REPO/FILE.gguf.", rich_help_panel=ENGINE)
 ]
-Output = Annotated[
-    Path | None,
-    Option("--output", "-o", help="Directory to write.", show_default="INPUT.cbatch", rich_help_panel=OUTPUT),
-]
 ResultsFormat = Annotated[
     OutputFormat,
-    Option(help="Results as Parquet, or as JSONL in the OpenAI Batch form.", rich_help_panel=OUTPUT),
+    Option(help="Results as Parquet, as CSV, or as JSONL in the OpenAI Batch form.", rich_help_panel=OUTPUT),
 ]
 Force = Annotated[bool, Option("--force", help="Replace the results of an earlier run.", rich_help_panel=OUTPUT)]
 SummaryForm = Annotated[

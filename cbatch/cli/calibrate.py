@@ -27,7 +27,7 @@ from cbatch.tune.goal import spread
 from cbatch.tune.mix import Mix, until
 from cbatch.tune.profile import profile_key
 from cbatch.tune.quick import BUDGET_S, LEAST_JOB_S, Work, calibrate, differing
-from cbatch.tune.setting import Setting, built_in
+from cbatch.tune.setting import SLOTS, Setting, built_in
 from cbatch.tune.workbench import Workbench
 from cbatch.types import Job, Request, RowFault
 
@@ -102,12 +102,13 @@ class Calibrator:
 
     def _of_mix(self, mix: Mix, ahead: Ahead, control: Control) -> Auto:
         default = replace(built_in(self._model), ubatch=self._like.ubatch, threads=self._like.threads)
-        key = {**profile_key(self._model.config), "ubatch": default.ubatch, "threads_given": default.threads}
+        mask = self._like.context_config().cpus
+        key = {**profile_key(self._model.config, mask), "ubatch": default.ubatch, "threads_given": default.threads}
         path = calibration_path(key)
-        known = load_calibration(path)
-        if known is not None and known.fits(mix):
+        known, slots = load_calibration(path), min(self._like.max_num_seqs, ahead.rows, SLOTS)
+        if known is not None and known.fits(mix, slots):
             return _auto(f"calibrated on {known.date}", known, str(path))
-        found = self._measure(default, mix, ahead, control)
+        found = self._measure(default, mix, slots, ahead, control)
         if found is None:
             return Auto(NO_PROFILE, {})
         try:
@@ -117,7 +118,7 @@ class Calibrator:
             return _auto(f"calibrated in {found.seconds:.0f} s", found, None)
         return _auto(f"calibrated in {found.seconds:.0f} s", found, str(path))
 
-    def _measure(self, default: Setting, mix: Mix, ahead: Ahead, control: Control) -> Calibration | None:
+    def _measure(self, default: Setting, mix: Mix, slots: int, ahead: Ahead, control: Control) -> Calibration | None:
         """None where the job is short."""
         like = self._like
         workbench = Workbench(
@@ -127,7 +128,6 @@ class Calibrator:
             lambda config: parts.place_threads(like, config),
             self._clock,
         )
-        slots = min(like.max_num_seqs, ahead.rows)
         work = Work(mix, ahead.rows * self._plays, ahead.span_s * self._plays, ahead.most_s * self._plays)
         found = calibrate(
             workbench,
@@ -142,7 +142,7 @@ class Calibrator:
         if found is None:
             return None
         settings = differing(found.setting, default)
-        return Calibration(utc_now(), settings, lengths_of(mix), found.ratio, found.seconds)
+        return Calibration(utc_now(), settings, lengths_of(mix), slots, found.ratio, found.seconds)
 
 
 def _auto(since: str, found: Calibration, path: str | None) -> Auto:

@@ -21,7 +21,7 @@ def compare(
     context: typer.Context,
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(help="A trace, or JSONL files of prompts; none with --preset.", metavar="INPUT"),
+        typer.Argument(help="A trace, or prompts as of cbatch run; none with --preset.", metavar="INPUT"),
     ] = None,
     policies: Annotated[
         str | None,

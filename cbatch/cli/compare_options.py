@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from cbatch.cli.replay_options import ReplayOptions
-from cbatch.cli.variants import DEFAULT, LADDER, Variant, check_names, parse_variant, policies
+from cbatch.cli.variants import DEFAULT, LADDER, PREFIXES, Variant, check_names, parse_variant, policies
 from cbatch.errors import UsageError
 from cbatch.traces.presets import PRESETS, make_preset
 
@@ -44,6 +44,7 @@ class CompareOptions(ReplayOptions):
                 "truncate-left or truncate-middle"
             )
         self._check_requests()
+        self._check_prefixes()
         for variant in self.variants:
             ReplayOptions.check(variant.of(self))
 
@@ -60,7 +61,19 @@ class CompareOptions(ReplayOptions):
         for name in _NOT_OF_PRESETS:
             if getattr(self, name):
                 raise UsageError(f"--preset {self.preset} sets its own workload: leave --{name.replace('_', '-')} out")
-        make_preset(self.preset, self.scale_lengths)
+        preset = make_preset(self.preset, self.scale_lengths)
+        if "max_num_seqs" in self.given and all(point.slots for point in preset.points):
+            raise UsageError(f"--preset {self.preset} sets its own slots: leave --max-num-seqs out")
+
+    def _check_prefixes(self) -> None:
+        """The policy that has a prefix cache is there to be compared with the others, which have none."""
+        if any(variant.name == PREFIXES for variant in self.variants):
+            for name in ("prefix_cache", "no_prefix_cache"):
+                if name in self.given:
+                    raise UsageError(
+                        f"--{name.replace('_', '-')} is what {PREFIXES} differs by: leave it out; "
+                        "--variant NAME:prefix_cache=SIZE adds one with another size"
+                    )
 
     @cached_property
     def variants(self) -> list[Variant]:
@@ -72,6 +85,10 @@ class CompareOptions(ReplayOptions):
         found = [*policies([name.strip() for name in names]), *own]
         check_names(found)
         return found
+
+    @property
+    def batchings(self) -> set[str]:
+        return {variant.of(self).batching for variant in self.variants}
 
     @property
     def prompt_rate(self) -> float | None:

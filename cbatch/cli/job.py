@@ -28,7 +28,7 @@ from cbatch.cli.run_rows import RunRows
 from cbatch.cli.sizing import cells_needed
 from cbatch.cli.workdir import Earlier, earlier_run, held, make_way
 from cbatch.clock import WallClock
-from cbatch.config import Overflow
+from cbatch.config import Overflow, SchedulerConfig
 from cbatch.driver import Driver, Ending, Outcome
 from cbatch.engine import Engine
 from cbatch.errors import Interrupted
@@ -108,6 +108,7 @@ class _Ready:
     limit: int
     """KV cells that a row may fill at most."""
     overflow: Overflow
+    scheduler: SchedulerConfig
 
 
 class RunJob:
@@ -165,15 +166,14 @@ class RunJob:
                 calibrator = Calibrator(self.options, self.model, self.clock, say=self.view.message)
                 ahead = run_ahead(self.options, rows, window, all_read=all_read)
                 self.options, self.auto = calibrator.settle(self.options, self.auto, ahead, self.control)
-            limit = parts.most_cells(self.options, self.model)
-            needs = cells_needed(window)
+            limit, needs = parts.most_cells(self.options, self.model), cells_needed(window)
             context, note = parts.size_for_rows(self.options, self.model, needs, all_read=all_read, limit=limit)
             self.notes += [self.auto.line, *([] if note is None else [note])]
             grows_to = 0 if self.options.ctx is not None else limit
             runner = LlamaRunner(self.model, self.tokenizer, context, self.clock, max_cells=grows_to)
             with closing(runner):
                 overflow = overflow_of(self.options, runner.context, limit)
-                self._record(_Ready(runner, feed, rows, window, limit, overflow))
+                self._record(_Ready(runner, feed, rows, window, limit, overflow, parts.scheduler_config(self.options)))
 
     def _opened(self, feed: Quarantine, window: Sequence[Job]) -> RowStream | None:
         """What the rows come from; None where an earlier run has a result of each. Raises what kept it from opening."""
@@ -184,9 +184,9 @@ class RunJob:
 
     def _record(self, ready: _Ready) -> None:
         """Drive the run between the two writings of run.json."""
-        context = ready.runner.context
+        context, template = ready.runner.context, self.encoder.applied
         record = {
-            **describe_run(self.options, self.model, context, self.encoder.applied),
+            **describe_run(self.options, self.model, context, ready.scheduler, ready.overflow, template),
             "identity": self.identity,
             "auto": self.auto.to_dict(),
             **sessions_of(None if self.earlier is None else self.earlier.record),
@@ -205,7 +205,7 @@ class RunJob:
             end(self.outcome.ending.value)
 
     def _drive(self, ready: _Ready) -> Outcome:
-        engine = Engine(WatchedRunner(ready.runner, self.watch), parts.scheduler_config(self.options), log_calls=False)
+        engine = Engine(WatchedRunner(ready.runner, self.watch), ready.scheduler, log_calls=False)
         with parts.make_writer(
             self.options,
             self.options.directory(),

@@ -38,15 +38,15 @@ def run_plan(given: Mapping[str, Any], context: typer.Context) -> int:
     options = run_options(given)
     options.check()
     lengths = None if given["output_len"] is None else parse_output_len(given["output_len"])
+    clock = WallClock()
+    rows = read_rows(options.inputs, defaults=options.sampling(), clock=clock, options=options.input_options())
     config, warning = parts.check_model(options)
     if warning is not None:
         typer.echo(f"cbatch: {warning}", err=True)
     options, auto = auto_options(options, config, given_options(context), enabled=given["auto"])
     if options.memory_check:
         check_memory(config.path, config, options.context_config())
-    clock = WallClock()
-    rows = read_rows(options.inputs, defaults=options.sampling(), clock=clock, options=options.input_options())
-    profile = find_profile(config) if given["auto"] else None
+    profile = find_profile(config, options.context_config().cpus) if given["auto"] else None
     with Model(config) as model:
         plan = _plan(options, auto, profile, rows, clock, model, lengths)
     if options.summary is Summary.json:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cbatch.cli.options import JobOptions
+from cbatch.config import Overflow, SchedulerConfig
 from cbatch.llama import machine
 from cbatch.llama.context import Context
 from cbatch.llama.fingerprint import fingerprint
@@ -17,8 +18,10 @@ from cbatch.metrics import ReplaySummary, RunSummary
 from cbatch.outputs import environment, utc_now
 
 
-def describe_run(options: JobOptions, model: Model, context: Context, template: str) -> dict[str, Any]:
-    """Everything that is known before the first step."""
+def describe_run(
+    options: JobOptions, model: Model, context: Context, scheduler: SchedulerConfig, overflow: Overflow, template: str
+) -> dict[str, Any]:
+    """Everything that is known before the first step; `scheduler` and `overflow` are what it is run with."""
     return {
         "status": "running",
         "started": utc_now(),
@@ -38,7 +41,8 @@ def describe_run(options: JobOptions, model: Model, context: Context, template: 
         },
         "options": json_ready(asdict(options)),
         "sampling": asdict(options.sampling()),
-        "scheduler": asdict(options.scheduler_config()),
+        "scheduler": asdict(scheduler),
+        "overflow": asdict(overflow),
         "context": describe_context(context),
         "chat_template": template,
     }

@@ -12,7 +12,7 @@ ARRIVALS, TRACE, MEASURE = "Arrivals", "Trace", "Measurement"
 Inputs = Annotated[
     list[str],
     typer.Argument(
-        help="A trace (cbatch trace gen, cbatch trace import), or JSONL files of prompts with --request-rate.",
+        help="A trace (cbatch trace gen, cbatch trace import), or prompts as of cbatch run with --request-rate.",
         metavar="INPUT",
     ),
 ]

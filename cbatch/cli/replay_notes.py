@@ -9,6 +9,8 @@ from cbatch.cli.replay_options import ReplayOptions
 from cbatch.driver import Ending, Outcome
 from cbatch.metrics import ReplaySummary
 
+_ENDS = ("max_tokens", "stop", "stop_token_id")
+
 
 def conditions(options: ReplayOptions) -> Iterator[str]:
     """What the figures have to be read with."""
@@ -19,6 +21,16 @@ def conditions(options: ReplayOptions) -> Iterator[str]:
         yield f"at most {limit:,} requests in flight: the wait for a place among them counts as slip"
     elif options.request_rate == math.inf:
         yield "all requests arrive at once"
+
+
+def unused(options: ReplayOptions, forced: int) -> Iterator[str]:
+    """Options that say how outputs end, where a trace does for so many (`forced`) of its requests."""
+    given = [f"--{name.replace('_', '-')}" for name in _ENDS if name in options.given]
+    if given and forced and not options.natural_lengths:
+        yield (
+            f"{' and '.join(given)} changed nothing for the {forced:,} requests of which the trace says how long their "
+            "outputs get: --natural-lengths lets the model stop"
+        )
 
 
 def findings(summary: ReplaySummary, outcome: Outcome) -> Iterator[str]:

@@ -66,6 +66,7 @@ class ReplayOptions(JobOptions):
             raise UsageError(f"--attainment is {self.attainment:g}: give a share above 0 and up to 1, such as 0.9")
         self._check_timeline()
         self._check_rates()
+        self._check_effects()
 
     def _check_timeline(self) -> None:
         if self.timeline is None:
@@ -88,6 +89,15 @@ class ReplayOptions(JobOptions):
             raise UsageError("--timeline is of one replay: leave --sweep-rate and --find-capacity out")
         if self.burstiness is not None and (self.request_rate is None and not self.several_rates):
             raise UsageError("--burstiness needs --request-rate: a trace has its own arrival times")
+        if self.burstiness is not None and self.request_rate == math.inf:
+            raise UsageError("--burstiness is of gaps, and with --request-rate inf there are none: leave one out")
+
+    def _check_effects(self) -> None:
+        """What is given and could change nothing is a mistake."""
+        if "static_wait" in self.given and self.batchings == {"continuous"}:
+            raise UsageError("--static-wait is for static and padded batching: have one of these too, or leave it out")
+        if "grace_period" in self.given and self.duration is None:
+            raise UsageError("--grace-period begins when --duration ends: give that too, or leave it out")
 
     @cached_property
     def sources(self) -> list[str]:
@@ -104,6 +114,11 @@ class ReplayOptions(JobOptions):
     @cached_property
     def rates(self) -> tuple[float, ...] | None:
         return None if self.sweep_rate is None else parse_rates(self.sweep_rate)
+
+    @property
+    def batchings(self) -> set[str]:
+        """All that are played."""
+        return {self.batching}
 
     @property
     def prompt_rate(self) -> float | None:

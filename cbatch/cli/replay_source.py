@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
 from cbatch.cli import parts
+from cbatch.cli.replay_notes import unused
 from cbatch.cli.replay_options import ReplayOptions
 from cbatch.cli.timed_trace import TimedTrace
 from cbatch.clock import Clock
 from cbatch.errors import InputError, UsageError
 from cbatch.inputs import read_rows
+from cbatch.inputs.forms import form_of
 from cbatch.llama.encode import Encoder
 from cbatch.llama.model import Model
 from cbatch.llama.tokenizer import Tokenizer
-from cbatch.traces.detect import detect
+from cbatch.traces.detect import detect, look
 from cbatch.traces.formats.format import Format
 from cbatch.traces.formats.own import CBATCH
+from cbatch.traces.formats.values import show
 from cbatch.traces.jobs import trace_jobs
 from cbatch.traces.streams import stream
 from cbatch.traces.synthesis import Synthesiser
@@ -29,6 +32,8 @@ from cbatch.types import Job, Row, RowFault
 
 PROMPTS = ("prompts", "openai")
 """Formats that `cbatch run` reads."""
+_TABLES = ("csv", "parquet")
+"""Forms of prompts whose columns are told as those of traces are."""
 _MOST_CUT = 1 << 20
 """Tokens of the longest prompt that is made up only to be cut to the context."""
 
@@ -63,6 +68,11 @@ class Source(Protocol):
         ...
 
     @property
+    def notes(self) -> Sequence[str]:
+        """What the user should know of how the requests are played."""
+        ...
+
+    @property
     def needs(self) -> list[int] | None:
         """KV cells that each request needs; None where that is known only once they are tokens."""
         ...
@@ -93,10 +103,25 @@ def _trace_format(path: Path) -> Format | None:
     try:
         form = detect(path)
     except InputError:
-        if path.suffix in (".jsonl", ".ndjson"):
-            return None
-        raise
+        _check_table(path)
+        return None
     return None if form.name in PROMPTS else form
+
+
+def _check_table(path: Path) -> None:
+    """Raises `InputError` where a file that is no trace has columns, and they aren't those of prompts either."""
+    if form_of(str(path)) not in _TABLES:
+        return
+    try:
+        columns = look(path).columns
+    except InputError:
+        return  # compressed, or damaged, which whoever reads prompts can tell
+    if "arrival_s" in columns or not {"prompt", "messages"} & set(columns):
+        found = ", ".join(map(show, columns[:12])) or "no columns"
+        raise InputError(
+            f"{path} has {found}: neither a trace (arrival_s, and prompt or prompt_tokens) nor prompts (prompt or "
+            "messages); rename its columns, or see cbatch trace import --help for other traces"
+        )
 
 
 class TraceSource:
@@ -114,6 +139,7 @@ class TraceSource:
         known = [count for count in cells if count is not None]
         self.needs = known if len(known) == len(cells) else None
         self.base_rate = self._trace.base_rate
+        self.notes = [*unused(options, len(cells) - self._trace.open_ended)]
 
     def load(self, rate: float | None, model: Model, tokenizer: Tokenizer, encoder: Encoder, limit: int) -> Load:
         trace = self._trace
@@ -136,6 +162,7 @@ class PromptSource:
 
     base_rate: float | None = None
     needs: list[int] | None = None
+    notes: Sequence[str] = ()
 
     def __init__(self, options: ReplayOptions, clock: Clock) -> None:
         read_rows(options.sources, defaults=options.sampling(), clock=clock)  # raises for what can't be read

@@ -143,9 +143,11 @@ class Stage:
 
     def _record(self, act: _Act, engine: Engine, runner: LlamaRunner) -> Played:
         """Play between the two writings of run.json."""
-        notes = [*conditions(self.options), *([] if self._size_note is None else [self._size_note])]
+        sized = [] if self._size_note is None else [self._size_note]
+        notes = [*conditions(self.options), *self._source.notes, *sized]
+        scheduler, template = engine.scheduler.config, self._encoder.applied
         record = {
-            **describe_run(self.options, self._model, runner.context, self._encoder.applied),
+            **describe_run(self.options, self._model, runner.context, scheduler, self._overflow, template),
             "auto": self.auto.to_dict(),
             "replay": {**self._source.describe(), **act.describe()},
         }

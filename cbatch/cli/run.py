@@ -30,7 +30,7 @@ def run(
     stall_timeout: own.StallTimeout = 300.0,
     memory_check: own.MemoryCheck = True,
     model: args.Model = "smollm2",
-    output: args.Output = None,
+    output: own.Output = None,
     output_format: args.ResultsFormat = OutputFormat.parquet,
     order: own.Order = "input",
     force: own.Force = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
@@ -65,6 +66,16 @@ DryRun = Annotated[
         help="Show the first rows as the model will see them, their lengths, what fits and how long it may take; "
         "write nothing.",
         rich_help_panel=INPUT,
+    ),
+]
+Output = Annotated[
+    Path | None,
+    Option(
+        "--output",
+        "-o",
+        help="Directory to write, or a single file of results (.parquet, .jsonl, .csv).",
+        show_default="INPUT.cbatch",
+        rich_help_panel=OUTPUT,
     ),
 ]
 Order = Annotated[

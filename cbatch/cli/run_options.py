@@ -48,13 +48,18 @@ class RunOptions(JobOptions):
     def check(self) -> None:
         """Raise for every mistake that can be seen in the options alone."""
         JobOptions.check(self)  # super() doesn't work in a class with slots
-        directory = self.directory()
         if self.order not in ORDERS:
             raise UsageError(f"--order is {self.order!r}: give {' or '.join(ORDERS)}")
         if not self.stall_timeout >= 0:
             raise UsageError(f"--stall-timeout is {self.stall_timeout:g}: give seconds, or 0 for never")
+        if "stall_timeout" in self.given and not self.supervise:
+            raise UsageError("--stall-timeout is kept by a process that --no-supervise does without: keep one")
         if self.force and self.retry_failed:
             raise UsageError("--force starts over and --retry-failed goes on: keep one")
+
+    def check_output(self) -> None:
+        """The same of where the results are to go."""
+        directory = self.directory()
         if self.output is not None and any(_is_same(self.output, name) for name in self.inputs):
             raise UsageError(f"--output {self.output} is one of the inputs: give another name")
         if found := read_again(self.inputs, self.input_format, results_in(directory, self.results_format, self.target)):
@@ -62,7 +67,7 @@ class RunOptions(JobOptions):
                 f"{found[0]} would be one of the inputs that {found[1]} stands for when the same command goes on: "
                 "give an --output elsewhere"
             )
-        if self.target is not None and self.output_format not in (OutputFormat.parquet, self._form_of_target):
+        if "output_format" in self.given and self.output_format is not self.results_format:
             raise UsageError(f"--output-format {self.output_format.value} can't be written to {self.target}: keep one")
 
     def input_options(self) -> InputOptions:

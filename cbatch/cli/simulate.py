@@ -10,6 +10,7 @@ from typer import Option
 
 from cbatch.cli import arguments as args
 from cbatch.cli import replay_arguments as own
+from cbatch.cli.given import given_options
 from cbatch.cli.options import Summary
 
 _PROFILES = "the profile's"
@@ -17,6 +18,7 @@ _ENGINE = args.ENGINE
 
 
 def simulate(
+    context: typer.Context,
     inputs: Annotated[
         list[str],
         typer.Argument(help="A trace of lengths (cbatch trace gen, cbatch trace import).", metavar="TRACE"),
@@ -109,7 +111,7 @@ def simulate(
         bool | None,
         Option(
             "--kv-overcommit/--no-kv-overcommit",
-            help="With unified KV, reserve no cells for outputs.",
+            help="With unified KV, reserve cells for what is filled and a little more.",
             show_default=_PROFILES,
             rich_help_panel=_ENGINE,
         ),
@@ -142,7 +144,7 @@ def simulate(
 
     Exit codes: 0 all requests fine, 3 some failed, 2 a mistake in the call.
     """
-    given = dict(locals())
+    given = {name: value for name, value in locals().items() if name != "context"}
     from cbatch.cli.simulate_job import run_simulate  # loads NumPy and more: not for --help
 
-    raise typer.Exit(run_simulate(given))
+    raise typer.Exit(run_simulate({**given, "given": given_options(context)}))

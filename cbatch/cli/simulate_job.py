@@ -18,7 +18,7 @@ from cbatch.cli.simulate_record import Recording
 from cbatch.cli.simulate_same import is_same_replay
 from cbatch.cli.simulate_trace import SimulatedTrace
 from cbatch.clock import VirtualClock
-from cbatch.config import ContextConfig
+from cbatch.config import ContextConfig, Overflow
 from cbatch.driver import Outcome
 from cbatch.engine import Engine
 from cbatch.feed import Arrivals
@@ -50,7 +50,7 @@ class _Simulator:
     def play(self, options: SimulateOptions, rate: float | None, directory: Path | None) -> ReplaySummary:
         """One replay in virtual time, written to `directory` where there is one."""
         profile, limit = self.profile, options.most_cells(self.profile.trained_cells)
-        context = options.context(self.trace.needs, limit)
+        context, overflow = options.context(self.trace.needs, limit), options.overflow(limit)
         totals = ReplayAccumulator(
             options.objectives,
             options.percentile_list(),
@@ -60,12 +60,12 @@ class _Simulator:
         )
 
         def drive(*observers: Observer) -> Outcome:
-            return self._replay(options, rate, context, limit, [totals, *observers]).run()
+            return self._replay(options, rate, context, overflow, limit, [totals, *observers]).run()
 
         if directory is None:
             drive()
         else:
-            recording = Recording(directory, options, profile, self.trace, rate, context, self.notes)
+            recording = Recording(directory, options, profile, self.trace, rate, context, overflow, self.notes)
             recording.play(drive, totals.summary)
         return totals.summary()
 
@@ -74,6 +74,7 @@ class _Simulator:
         options: SimulateOptions,
         rate: float | None,
         context: ContextConfig,
+        overflow: Overflow,
         limit: int,
         observers: Sequence[Observer],
     ) -> Replay:
@@ -86,7 +87,7 @@ class _Simulator:
             Arrivals(self.trace.jobs(rate, limit), clock, options.pacing()),
             observers,
             max_cells=limit,
-            overflow=options.overflow(limit),
+            overflow=overflow,
             deadline_ns=options.deadline_ns(),
         )
 

@@ -112,6 +112,10 @@ class SimulateOptions(ReplayOptions):
             check_names(found)
         return found
 
+    @property
+    def batchings(self) -> set[str]:
+        return {self.varied(variant).batching for variant in self.variants}
+
     def varied(self, variant: Variant) -> SimulateOptions:
         """With the variant's changes."""
         return variant.of(self)

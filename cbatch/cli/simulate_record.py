@@ -17,7 +17,7 @@ from cbatch.cli.simulate_options import WITHOUT_EFFECT, SimulateOptions
 from cbatch.cli.simulate_profile import COSTS, ERROR, SIMULATED, Profile
 from cbatch.cli.simulate_trace import SimulatedTrace
 from cbatch.clock import WallClock
-from cbatch.config import ContextConfig
+from cbatch.config import ContextConfig, Overflow
 from cbatch.driver import Ending, Outcome
 from cbatch.metrics import ReplaySummary
 from cbatch.outputs import RunWriter, environment, prepare_directory, utc_now
@@ -37,6 +37,7 @@ class Recording:
     trace: SimulatedTrace
     rate: float | None
     context: ContextConfig
+    overflow: Overflow
     notes: Sequence[str]
 
     def play(self, drive: Callable[[Observer], Outcome], summary: Callable[[], ReplaySummary]) -> None:
@@ -82,6 +83,7 @@ class Recording:
             "model": profile.record.get("model"),
             "options": {k: str(v) if isinstance(v, Path) or v == math.inf else v for k, v in given.items()},
             "scheduler": asdict(options.scheduler_config()),
+            "overflow": asdict(self.overflow),
             "context": {**asdict(self.context), "total_cells": self.context.total_cells, "parking": profile.parking},
             "replay": {
                 **self.trace.describe(),

@@ -14,6 +14,7 @@ from cbatch.supervise import Link, supervise
 def start(options: RunOptions) -> int:
     """Run the job, or with `--dry-run` look at it; returns the exit code. Raises `CbatchError`."""
     options.check()
+    options.check_output()
     if options.dry_run:
         from cbatch.cli.dry_run import dry_run
 

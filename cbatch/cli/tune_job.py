@@ -35,7 +35,7 @@ from cbatch.report.tuning import print_tuning, tuning_json
 from cbatch.tune.budget import Budget
 from cbatch.tune.profile import profile_key, profile_path, save_profile
 from cbatch.tune.result import Tuning
-from cbatch.tune.setting import built_in
+from cbatch.tune.setting import SLOTS
 from cbatch.tune.survey import Costs
 from cbatch.tune.tuner import Tuner
 from cbatch.tune.workbench import Workbench
@@ -53,7 +53,7 @@ def run_tune(given: Mapping[str, Any]) -> int:
     config, warning = parts.check_model(options)
     if warning is not None:
         typer.echo(f"cbatch: {warning}", err=True)
-    key = profile_key(config)
+    key = profile_key(config, options.context_config().cpus)
     path: Path = given["profile"] or profile_path(key)
     _check_place(path)
 
@@ -80,7 +80,7 @@ def run_tune(given: Mapping[str, Any]) -> int:
 
 def _job(given: Mapping[str, Any]) -> dict[str, Any]:
     """What was given, as of a command that does the job."""
-    return {**given, "inputs": given["for_rows"] or ["-"], "output": Path()}
+    return {**given, "inputs": given["for_rows"] or ["-"]}
 
 
 def scheduler_for(given: Mapping[str, Any]) -> SchedulerConfig:
@@ -116,30 +116,19 @@ def _tuner(
     place = partial(parts.place_threads, options)
     workbench = Workbench(model, tokenizer, options.context_config(), place, clock, begins)
     with closing(parts.make_encoder(options, model, tokenizer)) as encoder:
-        goal = make_goal(asked, options, workbench, encoder, say)
-    return Tuner(workbench, goal, scheduler, budget, say)
+        goal = make_goal(asked, options, workbench, encoder, say, control)
+    return Tuner(workbench, goal, scheduler, budget, say, stopped=lambda: control.abort_wanted)
 
 
 def _record(
     tuning: Tuning, costs: Costs, model: Model, options: RunOptions, given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The profile, in the form that `cbatch simulate` knows too."""
-    chosen, usual = tuning.setting, built_in(model)
+    chosen = tuning.setting
     context = chosen.context(tuning.slots.slots, 256, options.context_config())
     metadata = {name: value for name, value in model.metadata.items() if name.endswith(".context_length")}
-    settings = {
-        "kv": chosen.kv_mode,
-        "kv_type": None if chosen.kv_type == usual.kv_type else chosen.kv_type,
-        "flash_attn": None if chosen.flash_attn == usual.flash_attn else chosen.flash_attn,
-        "ubatch": chosen.ubatch,
-        "threads": chosen.threads,
-    }
-    if not tuning.few_rows:
-        settings["max_num_seqs"] = tuning.slots.slots
-    if tuning.slots.batched_tokens is not None:
-        settings["max_num_batched_tokens"] = tuning.slots.batched_tokens
     return {
-        "options": settings,
+        "options": chosen_options(tuning),
         "context": {
             "kv_mode": chosen.kv_mode,
             "ubatch": chosen.ubatch,
@@ -155,3 +144,24 @@ def _record(
         "tried": [each.to_dict() for each in tuning.tried],
         "tuning": tuning.to_dict(),
     }
+
+
+def chosen_options(tuning: Tuning) -> dict[str, Any]:
+    """What later jobs take of it, by option; None where cbatch's own rules come to the same.
+
+    No slots where memory had no room for more, or the job no rows: that says nothing of jobs of other rows.
+    """
+    chosen, usual, slots = tuning.setting, tuning.default, tuning.slots
+    found: dict[str, Any] = {
+        "kv": chosen.kv_mode,
+        "kv_type": None if chosen.kv_type == usual.kv_type else chosen.kv_type,
+        "flash_attn": None if chosen.flash_attn == usual.flash_attn else chosen.flash_attn,
+        "ubatch": chosen.ubatch,
+        "threads": chosen.threads,
+    }
+    if slots.batched_tokens is not None:
+        found["max_num_batched_tokens"] = slots.batched_tokens
+    as_many_as_fit = slots.slots == tuning.usual_slots < SLOTS and slots.batched_tokens is None
+    if not (tuning.few_rows or as_many_as_fit):
+        found["max_num_seqs"] = slots.slots
+    return found

@@ -12,16 +12,19 @@ from cbatch.errors import UsageError
 CHUNK = 256
 """Token budget of a step with chunked prefill."""
 
+PREFIXES = "continuous+prefixes"
+"""The policy that differs by its prefix cache."""
+
 POLICIES: Mapping[str, Mapping[str, Any]] = {
     "sequential": {"batching": "continuous", "max_num_seqs": 1},
     "static": {"batching": "static"},
     "padded": {"batching": "padded"},
     "continuous": {"batching": "continuous"},
     "continuous+chunked": {"batching": "continuous", "max_num_batched_tokens": CHUNK},
-    "continuous+prefixes": {"batching": "continuous", "prefix_cache": "auto"},
+    PREFIXES: {"batching": "continuous", "prefix_cache": "auto"},
 }
 """What `--policies` may name. Prompts are computed whole in all but chunked, each for itself in all but prefixes."""
-LADDER = ("sequential", "static", "continuous", "continuous+chunked", "continuous+prefixes")
+LADDER = ("sequential", "static", "continuous", "continuous+chunked", PREFIXES)
 DEFAULT = ("static", "continuous")
 
 _KEYS: Mapping[str, type] = {
@@ -57,9 +60,12 @@ class Variant:
     changes: Mapping[str, Any]
 
     def of(self, options: Options) -> Options:
-        """With its changes; prompts aren't kept whole where it says how many tokens a step has."""
-        whole = options.whole_prompts and "max_num_batched_tokens" not in self.changes
-        return replace(options, **{"whole_prompts": whole, **self.changes})
+        """With its changes, and without what they rule out: whole prompts, or that there is no prefix cache."""
+        left = {
+            "whole_prompts": options.whole_prompts and "max_num_batched_tokens" not in self.changes,
+            "no_prefix_cache": options.no_prefix_cache and "prefix_cache" not in self.changes,
+        }
+        return replace(options, **{**left, **self.changes})
 
 
 def policies(names: Sequence[str]) -> list[Variant]:

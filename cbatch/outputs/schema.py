@@ -147,7 +147,9 @@ REQUESTS = pa.schema(
         _required("row", pa.int64(), "1-based, counted over all inputs"),
         _required("id", pa.string(), "`custom_id` or `id` of the row, else its number"),
         _required("sample", pa.int64(), "which of the row's samples, from 0"),
-        _required("arrival_ns", pa.int64(), "when the request arrived: when its row was read"),
+        _required(
+            "arrival_ns", pa.int64(), "when it arrived: in a run when its row was read, in a replay when it was to"
+        ),
         _required("enqueued_ns", pa.int64(), "when the engine was told"),
         _optional("admitted_ns", pa.int64(), "when it first got a slot"),
         _optional("first_token_ns", pa.int64(), "when its first output token was sampled"),

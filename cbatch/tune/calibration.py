@@ -1,6 +1,7 @@
 """What a quick calibration found, and where it is kept, for jobs like the one that it was made for.
 
-Beside a profile it says little: which kernels were fastest, for prompts and outputs of about such lengths.
+Beside a profile it says little: which kernels were fastest, for prompts and outputs of about such lengths and about so
+many sequences at once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from cbatch.tune.profile import VERSION, Key, cache_path, save_profile
 
 _FOLDER = "calibrations"
 _ALIKE = 2.0
-"""Jobs are alike whose mean lengths differ by no more than this factor."""
+"""Jobs are alike whose mean lengths and slots differ by no more than this factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Calibration:
     """Of a run, by the option's name: those in which the fastest kernels differ from cbatch's own rules."""
     lengths: tuple[float, float, float]
     """Of the job, in the mean: tokens of a prompt, of an output, and what a sequence holds while it decodes."""
+    slots: int
+    """With which the job decodes, or as many as trials have."""
     ratio: float = 1.0
     """How many times as fast as cbatch's own rules."""
     seconds: float = 0.0
@@ -39,9 +42,9 @@ class Calibration:
         """`2026-11-30`."""
         return self.created[:10]
 
-    def fits(self, mix: Mix) -> bool:
+    def fits(self, mix: Mix, slots: int) -> bool:
         """Whether it was made for a job like this one."""
-        pairs = zip(self.lengths, lengths_of(mix), strict=True)
+        pairs = zip((*self.lengths, self.slots), (*lengths_of(mix), slots), strict=True)
         return all(max(a, b) <= _ALIKE * min(a, b) for a, b in pairs)
 
 
@@ -57,8 +60,8 @@ def calibration_path(key: Key, cache_dir: Path | None = None) -> Path:
 
 def save_calibration(path: Path, found: Calibration, key: Key) -> None:
     """Replace what is there. Raises `OutputError`."""
-    told = {"settings": dict(found.settings), "lengths": found.lengths, "ratio": found.ratio, "seconds": found.seconds}
-    save_profile(path, {"created": found.created, "key": key, **told})
+    told = {name: getattr(found, name) for name in ("lengths", "slots", "ratio", "seconds")}
+    save_profile(path, {"created": found.created, "key": key, "settings": dict(found.settings), **told})
 
 
 def load_calibration(path: Path) -> Calibration | None:
@@ -71,7 +74,13 @@ def load_calibration(path: Path) -> Calibration | None:
         settings = {
             name: str(record["settings"][name]) for name in ("kv_type", "flash_attn") if name in record["settings"]
         }
-        lengths = (prompt, outputs, context)
-        return Calibration(str(record["created"]), settings, lengths, float(record["ratio"]), float(record["seconds"]))
+        return Calibration(
+            created=str(record["created"]),
+            settings=settings,
+            lengths=(prompt, outputs, context),
+            slots=int(record["slots"]),
+            ratio=float(record["ratio"]),
+            seconds=float(record["seconds"]),
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,8 @@ class Profile:
     """As `Tried.to_dict`."""
     most_slots: int
     """With which costs were measured."""
+    latency_goal: str | None = None
+    """The latencies that slots and tokens a step were chosen for, in words; None where throughput counted alone."""
 
     @property
     def date(self) -> str:
@@ -46,10 +48,10 @@ class Profile:
         return self.created[:10]
 
 
-def profile_key(config: ModelConfig) -> dict[str, Any]:
+def profile_key(config: ModelConfig, mask: Sequence[int] = ()) -> dict[str, Any]:
     """What a profile holds for: it changes with the model, where it runs, the processor, and a build of the library.
 
-    Raises OSError where a file can't be read.
+    `mask`: the CPUs that were asked for, if any were. Raises OSError where a file can't be read.
     """
     gpus = [[gpu.name, gpu.description, gpu.total_bytes] for gpu in machine.gpu_devices()]
     return {
@@ -60,6 +62,7 @@ def profile_key(config: ModelConfig) -> dict[str, Any]:
         "cpu": machine.cpu_name(),
         "flags": sorted(machine.cpu_flags()),
         "cpus": list(machine.allowed_cpus()),
+        "mask": list(mask),
         "threads": machine.default_threads(),
         "gpus": gpus,
         "offload": [config.gpu_layers, config.main_gpu, list(config.tensor_split)] if gpus else None,
@@ -102,14 +105,23 @@ def load_profile(path: Path) -> Profile | None:
             error=Deviation(**record["error"]),
             tried=tuple(record["tried"]),
             most_slots=int(record["most_slots"]),
+            latency_goal=_latency_goal(record.get("tuned_for", {})),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def find_profile(config: ModelConfig, cache_dir: Path | None = None) -> Profile | None:
-    """Of this model on this machine; None where there is none that can be read."""
+def _latency_goal(tuned_for: Mapping[str, Any]) -> str | None:
+    """`ttft:500 at 2 requests/s`, `steps of at most 50 ms`, or both."""
+    rate, stall = tuned_for.get("request_rate"), tuned_for.get("max_stall")
+    goals = [] if rate is None else [f"{', '.join(tuned_for['goodput'])} at {rate:g} requests/s"]
+    goals += [] if stall is None else [f"steps of at most {stall:g} ms"]
+    return " and ".join(goals) or None
+
+
+def find_profile(config: ModelConfig, mask: Sequence[int] = (), cache_dir: Path | None = None) -> Profile | None:
+    """Of this model on these CPUs of this machine; None where there is none that can be read."""
     try:
-        return load_profile(profile_path(profile_key(config), cache_dir))
+        return load_profile(profile_path(profile_key(config, mask), cache_dir))
     except OSError:
         return None

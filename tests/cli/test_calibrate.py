@@ -22,6 +22,7 @@ from cbatch.clock import WallClock
 from cbatch.config import ModelConfig
 from cbatch.errors import EngineError
 from cbatch.inputs import read_rows
+from cbatch.llama import machine
 from cbatch.llama.model import Model
 from cbatch.sampling import SamplingParams
 from cbatch.supervise import Link
@@ -101,6 +102,33 @@ def test_what_was_found_is_taken_by_the_next_job_like_it(tiny: Model, monkeypatc
     assert len(asked) == 1
     Said(tiny).settle(jobs=window(prompt=200))
     assert len(asked) == 2, "another job is measured again"
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "times"),
+    [
+        ({"max_num_seqs": 2}, {"max_num_seqs": 32}, 2),
+        ({"max_num_seqs": 32}, {"max_num_seqs": 64}, 1),  # trials have 32 at most
+        ({"max_num_seqs": 64}, {"max_num_seqs": 200}, 1),
+        ({"cpu_mask": "none"}, {"cpu_mask": "auto"}, 1),
+        ({"cpu_mask": "none"}, {"cpu_mask": "{cpu}"}, 2),
+    ],
+)
+def test_other_slots_and_cpus_are_measured_again(
+    tiny: Model, monkeypatch: pytest.MonkeyPatch, first: dict[str, Any], then: dict[str, Any], times: int
+) -> None:
+    asked = measured(built_in(tiny), monkeypatch)
+    then = {name: v.format(cpu=machine.allowed_cpus()[0]) if isinstance(v, str) else v for name, v in then.items()}
+    for given in (first, then):
+        Said(tiny, run_options(threads=None, **given)).settle(rows=400)
+    assert len(asked) == times
+
+
+def test_few_rows_run_in_few_slots(tiny: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = measured(built_in(tiny), monkeypatch)
+    for rows in (3, 4, 400):
+        Said(tiny, run_options(threads=None, max_num_seqs=32)).settle(rows=rows)
+    assert len(asked) == 2
 
 
 def test_one_command_calibrates_once(tiny: Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +226,11 @@ class Jobs:
         assert run_job(options, link) == 0
         return run_json(output)
 
+    def break_off(self, name: str) -> None:
+        """As if it had been stopped before its end."""
+        path = self._directory / name / "run.json"
+        path.write_text(path.read_text("utf-8").replace('"status": "complete"', '"status": "stopped"'), "utf-8")
+
 
 @pytest.fixture
 def jobs(tmp_path: Path, tiny_model: Path) -> Jobs:
@@ -233,11 +266,19 @@ def test_a_job_that_is_resumed_keeps_what_it_had(jobs: Jobs, long_jobs: None, mo
     monkeypatch.setattr(module, "LEAST_JOB_S", 1e9)
     jobs.run("a", limit=4)
     monkeypatch.setattr(module, "LEAST_JOB_S", 0.0)
-    path = next(Path(jobs._directory).glob("a/run.json"))
-    path.write_text(path.read_text("utf-8").replace('"status": "complete"', '"status": "stopped"'), "utf-8")
+    jobs.break_off("a")
     again = jobs.run("a", limit=4)["auto"]
     assert again["line"] == f"{NO_PROFILE} (as the run that is resumed)"
     assert not again["settings"]
+
+
+def test_a_job_that_is_resumed_keeps_its_type_of_kv(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured(Setting("f16", "off"), monkeypatch)
+    jobs.run("a", limit=4)
+    jobs.break_off("a")
+    again = jobs.run("a", limit=4, kv="unified", given=("threads", "kv"))
+    assert (again["context"]["kv_mode"], again["context"]["type_k"]) == ("unified", "f16")
+    assert again["context"]["flash_attn"] == "off"
 
 
 def called(*arguments: object) -> None:

@@ -56,7 +56,6 @@ def planned(rows: Path, model: Path, *arguments: object) -> dict[str, Any]:
     ("options", "arguments", "told"),
     [
         ({}, ["--kv", "unified", "--kv-cells", 2048], "kv split, not unified"),
-        ({"threads": 8}, ["--cpu-mask", "{cpu}"], "threads 8, not 1"),
         ({"threads": None}, ["--threads", 1], "threads 2, not 1"),
     ],
 )
@@ -71,10 +70,17 @@ def test_a_profile_of_other_settings_leads_to_a_trial(
 ) -> None:
     monkeypatch.setattr(machine, "default_threads", lambda: 2)
     model = with_profile(tiny_model, tmp_path, **options)
-    cpu = machine.allowed_cpus()[0]
-    found = planned(rows, model, *(str(each).format(cpu=cpu) for each in arguments))
+    found = planned(rows, model, *arguments)
     assert found["settings"].startswith(OTHER)
     assert told in found["settings"]
+    assert found["time"] is None
+    assert found["preview"]["estimate"] is not None
+
+
+def test_a_profile_of_all_cpus_isnt_one_of_some(rows: Path, tiny_model: Path, tmp_path: Path) -> None:
+    model = with_profile(tiny_model, tmp_path, threads=8)
+    found = planned(rows, model, "--cpu-mask", machine.allowed_cpus()[0])
+    assert found["settings"].startswith("no profile")
     assert found["time"] is None
     assert found["preview"]["estimate"] is not None
 
@@ -83,6 +89,18 @@ def test_a_pool_of_so_many_cells_is_planned_by_a_profile_of_pools(rows: Path, ti
     model = with_profile(tiny_model, tmp_path, kv="unified")
     found = planned(rows, model, "--kv", "unified", "--kv-cells", 2048, "--kv-type", "f16", "--flash-attn", "off")
     assert found["time"] is not None
+
+
+def test_a_plan_of_several_inputs_needs_no_output(rows: Path, tiny_model: Path, tmp_path: Path) -> None:
+    model = with_profile(tiny_model, tmp_path)
+    other = write_rows(tmp_path / "other.jsonl", [{"prompt": f"other {i}"} for i in range(3)])
+    for inputs in ([rows, other], [tmp_path / "*.jsonl"]):
+        assert planned(inputs[0], model, *inputs[1:])["preview"]["rows_read"] == 7
+
+
+def test_rows_that_arent_there_are_told_before_the_model(tmp_path: Path) -> None:
+    ran = invoked(tmp_path / "none.jsonl", tmp_path / "none.gguf")
+    assert str(ran.exception) == f"{tmp_path}/none.jsonl can't be read: No such file or directory"
 
 
 def test_what_a_run_refuses_a_plan_refuses(rows: Path, tiny_model: Path, tmp_path: Path) -> None:

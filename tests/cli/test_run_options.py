@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cbatch.cli.defaults import run_options
+from cbatch.cli.options import OutputFormat
 from cbatch.cli.run_options import RunOptions
 from cbatch.cli.workdir import make_way
 from cbatch.errors import OutputError, UsageError
@@ -42,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_an_output_that_the_next_run_would_read_is_refused(inputs: str, output: str, read: str) -> None:
     with pytest.raises(UsageError, match=f"^{read} would be one of the inputs that .* give an --output elsewhere"):
-        options([inputs], output).check()
+        options([inputs], output).check_output()
 
 
 @pytest.mark.parametrize(
@@ -62,20 +63,49 @@ def test_an_output_that_the_next_run_would_read_is_refused(inputs: str, output: 
     ],
 )
 def test_any_other_output_is_fine(inputs: str, output: str | None) -> None:
-    options([inputs], output).check()
+    options([inputs], output).check_output()
 
 
 def test_results_of_another_form_than_the_inputs_arent_read() -> None:
-    options(["docs"], "docs/out", input_format="text").check()
+    options(["docs"], "docs/out", input_format="text").check_output()
     with pytest.raises(UsageError, match=r"docs/answers\.csv would be one of the inputs"):
-        options(["docs"], "docs/answers.csv", input_format="csv").check()
+        options(["docs"], "docs/answers.csv", input_format="csv").check_output()
+
+
+@pytest.mark.parametrize("inputs", [["rows.jsonl", "docs/a.txt"], ["docs/*.txt"]])
+def test_a_command_that_writes_no_results_needs_no_place_for_them(inputs: list[str]) -> None:
+    given = options(inputs)
+    given.check()
+    with pytest.raises(UsageError, match=r"give -o DIR"):
+        given.check_output()
+
+
+def test_a_format_that_isnt_the_names_is_refused() -> None:
+    def check(form: OutputFormat, output: str, *given: str) -> None:
+        options(["rows.jsonl"], output, output_format=form, given=given).check_output()
+
+    check(OutputFormat.parquet, "answers.csv")
+    check(OutputFormat.csv, "answers.csv", "output_format")
+    check(OutputFormat.parquet, "answers", "output_format")
+    for form in (OutputFormat.parquet, OutputFormat.jsonl):
+        with pytest.raises(
+            UsageError, match=rf"--output-format {form.value} can't be written to answers\.csv: keep one"
+        ):
+            check(form, "answers.csv", "output_format")
+
+
+def test_stalls_are_seen_by_a_supervisor_only() -> None:
+    options(["rows.jsonl"], supervise=False).check()
+    options(["rows.jsonl"], given=("stall_timeout",)).check()
+    with pytest.raises(UsageError, match=r"--stall-timeout .* --no-supervise .*: keep one"):
+        options(["rows.jsonl"], supervise=False, given=("stall_timeout",)).check()
 
 
 @pytest.mark.parametrize("name", ["n" * 300, "n" * 300 + ".csv", "rows.jsonl/answers.csv", "rows.jsonl/out"])
 @pytest.mark.parametrize("force", [False, True])
 def test_an_output_that_cant_be_looked_at_is_named(name: str, force: bool) -> None:
     given = options(["rows.jsonl"], name, force=force)
-    given.check()
+    given.check_output()
     with pytest.raises(OutputError, match=f"^{name}.* can't be used as the output directory: .*; give another one"):
         make_way(given)
 
@@ -86,7 +116,7 @@ def test_an_output_in_a_folder_that_may_not_be_entered() -> None:
     os.seteuid(65534)
     try:
         given = options(["rows.jsonl"], "locked/answers.csv")
-        given.check()
+        given.check_output()
         with pytest.raises(OutputError, match="can't be used as the output directory: Permission denied"):
             make_way(given)
     finally:

@@ -14,13 +14,15 @@ from cbatch.cli.defaults import replay_options
 from cbatch.cli.simulate import simulate
 from cbatch.cli.simulate_options import SimulateOptions, make_options
 from cbatch.cli.simulate_profile import Profile
+from cbatch.errors import UsageError
 from cbatch.llama.model import Model
 from tests.sim.recording import COSTS
 
 
 def options(measured: Mapping[str, Any] | None = None, **given: Any) -> SimulateOptions:
     """As given to the command, beside a profile that was measured with some."""
-    defaults = {name: parameter.default for name, parameter in inspect.signature(simulate).parameters.items()}
+    parameters = inspect.signature(simulate).parameters
+    defaults = {name: parameter.default for name, parameter in parameters.items() if name != "context"}
     profile = Profile(Path("p"), COSTS, None, {"options": measured or {}})
     return make_options({**defaults, "inputs": ["t.parquet"], "profile": Path("p"), **given}, profile)
 
@@ -36,6 +38,21 @@ def test_the_longest_request_is_as_long_as_in_a_replay(tiny: Model, kv_cells: in
 def test_without_a_model_nothing_is_too_long() -> None:
     assert options().most_cells(None) > 1 << 30
     assert options(kv="unified", kv_cells=1000).most_cells(None) == 1024
+
+
+def test_a_variant_may_have_the_prefix_cache_that_was_left_out() -> None:
+    several = options({"no_prefix_cache": True}, variant=["cached:prefix_cache=1GiB"])
+    sizes = [several.varied(each).scheduler_config().prefix_cache_bytes for each in several.variants]
+    assert sizes == [0, 1 << 30]
+
+
+def test_a_wait_without_groups_is_refused() -> None:
+    wait: dict[str, Any] = {"static_wait": 50.0, "given": ("static_wait",)}
+    options({"batching": "static"}, **wait)
+    options(variant=["groups:batching=padded"], **wait)
+    with pytest.raises(UsageError, match="--static-wait is for static and padded batching"):
+        options(**wait)
+    options({"static_wait": 50.0})
 
 
 def test_prompts_are_whole_as_they_were_measured_unless_tokens_are_given() -> None:

@@ -58,7 +58,8 @@ class Case:
 
 
 def _given(path: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    defaults = {name: parameter.default for name, parameter in inspect.signature(simulate).parameters.items()}
+    parameters = inspect.signature(simulate).parameters
+    defaults = {name: parameter.default for name, parameter in parameters.items() if name != "context"}
     return {**defaults, "inputs": [str(path)], "profile": Path("p"), **given}
 
 

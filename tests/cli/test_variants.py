@@ -62,6 +62,15 @@ def test_prompts_stay_whole_unless_a_variant_or_the_user_says_how_to_cut_them() 
     assert not any(each.of(chunked).scheduler_config().whole_prompts for each in variants)
 
 
+@pytest.mark.parametrize("left_out", [True, False])
+def test_only_what_says_so_shares_prefixes(left_out: bool) -> None:
+    given = replay_options({"inputs": ["t"], "prefix_cache": "0", "no_prefix_cache": left_out})
+    variants = [*policies(list(POLICIES)), parse_variant("own:prefix_cache=1GiB"), parse_variant("none:prefix_cache=0")]
+    sizes = {each.name: each.of(given).scheduler_config().prefix_cache_bytes for each in variants}
+    assert {name for name, size in sizes.items() if size} == {"continuous+prefixes", "own"}
+    assert sizes["own"] == 1 << 30
+
+
 def test_a_step_has_room_for_a_whole_prompt_beside_all_decodes() -> None:
     given = replay_options({"inputs": ["t"], "output": Path("o")})
     assert given.with_room_for(5000) is given

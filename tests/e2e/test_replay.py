@@ -170,6 +170,14 @@ def test_prompts_get_an_arrival_process(tiny_model: Path, tmp_path: Path) -> Non
     assert sorted(row["note"] for row in results(tmp_path / "o")) == list(range(12))
 
 
+def test_prompts_may_be_a_table(tiny_model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    path.write_text("id,prompt\na,one\nb,two\n", "utf-8")
+    _, summary = replay(tiny_model, path, "-r", "inf", "--max-tokens", 2)
+    assert summary["completed"] == 2
+    assert [row["id"] for row in results(tmp_path / "p.csv.replay")] == ["a", "b"]
+
+
 def test_a_bad_row_among_prompts_costs_no_other(tiny_model: Path, tmp_path: Path) -> None:
     path = write_rows(tmp_path / "p.jsonl", [{"prompt": "a", "max_tokens": 2}, {"prompt": 7}, {"prompt": "b"}])
     ran = cbatch("replay", path, "-m", tiny_model, "-r", 100, "--max-tokens", 2, "--summary", "json", "-q")

@@ -196,6 +196,7 @@ def test_it_is_kept_as_a_replay_is_and_can_be_reported_on(profile: Path, tmp_pat
     assert record["replay"]["objectives"] == {"ttft_ns": 5e8}
     assert record["replay"]["requests"] == 120
     assert record["options"]["max_num_seqs"] == 16
+    assert record["overflow"] == {"policy": "error", "keep": 0}
     ran = cbatch("report", tmp_path / "o", "-o", tmp_path / "r.html")
     assert ran.code == 0, ran.err
     assert "o: simulated, by the step costs of" in (tmp_path / "r.html").read_text("utf-8")
@@ -278,6 +279,8 @@ def test_mistakes_are_told(profile: Path, tmp_path: Path) -> None:
     assert "version 9" in refused(POISSON, "-p", tmp_path / "other.json")
     assert "threads is in the profile's costs" in refused(POISSON, "-p", profile, "--variant", "t:threads=4")
     assert "give one" in refused(POISSON, POISSON, "-p", profile)
+    assert "--static-wait is for static" in refused(POISSON, "-p", profile, "--static-wait", 50)
+    assert "--grace-period begins when" in refused(POISSON, "-p", profile, "--grace-period", 5)
     assert "--variant is for one rate" in refused(
         POISSON, "-p", profile, "--variant", "a:max_num_seqs=1", "--sweep-rate", "1,2"
     )
