@@ -81,7 +81,7 @@ def _unlike(profile: Profile, options: RunOptions, model: Model) -> str:
     config, choice = options.context_config(), profile.options
     told = {"kv_mode": choice["kv"], **{name: choice[name] for name in ("kv_type", "flash_attn", "ubatch", "threads")}}
     known = {name: value for name, value in told.items() if value is not None}
-    tuned = ContextConfig(max_num_seqs=config.max_num_seqs, **known)
+    tuned = ContextConfig(max_num_seqs=config.max_num_seqs, cpus=config.cpus, **known)
     ours, theirs = (_kernels(resolve_context(model, each)) for each in (config, tuned))
     return ", ".join(f"{name} {theirs[name]}, not {value}" for name, value in ours.items() if theirs[name] != value)
 

@@ -52,7 +52,7 @@ class RunOptions(JobOptions):
             raise UsageError(f"--order is {self.order!r}: give {' or '.join(ORDERS)}")
         if not self.stall_timeout >= 0:
             raise UsageError(f"--stall-timeout is {self.stall_timeout:g}: give seconds, or 0 for never")
-        if "stall_timeout" in self.given and not self.supervise:
+        if "stall_timeout" in self.given and self.stall_timeout and not self.supervise:
             raise UsageError("--stall-timeout is kept by a process that --no-supervise does without: keep one")
         if self.force and self.retry_failed:
             raise UsageError("--force starts over and --retry-failed goes on: keep one")

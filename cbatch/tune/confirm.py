@@ -70,18 +70,23 @@ def confirm(
         slots=chosen.slots,
         usual_setting=usual.setting,
         usual_slots=usual.slots,
-        ratio=undisturbed(theirs) / undisturbed(ours),
+        ratio=_ratio(theirs, ours),
         pairs=tuple(sum(their) / sum(our) for their, our in zip(theirs, ours, strict=True)),
         rows=len(rows),
         least=least,
     )
 
 
+def _ratio(theirs: Sequence[Times], ours: Sequence[Times]) -> float:
+    """By the fastest time of each step; by the fastest run where runs of one way scheduled other steps."""
+    if all(len({len(times) for times in runs}) == 1 for runs in (theirs, ours)):
+        return undisturbed(theirs) / undisturbed(ours)
+    return min(map(sum, theirs)) / min(map(sum, ours))
+
+
 def undisturbed(runs: Sequence[Times]) -> int:
-    """ns of the rows if each step had been as fast as it was in any of the runs, which all schedule the same steps.
+    """ns of the rows if each step had been as fast as it was in any of the runs, which all scheduled the same steps.
 
     Other programs only ever make a step slower, and seldom the same one in each run.
     """
-    if len({len(times) for times in runs}) > 1:
-        return min(sum(times) for times in runs)
     return sum(min(same) for same in zip(*runs, strict=True))

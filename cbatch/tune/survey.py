@@ -69,34 +69,44 @@ class Costs:
 
 
 def stands(
-    mix: Mix, most_slots: int, ubatch: int, *, tokens: int, steps: int = _MOST_STEPS, room: Room = _unlimited
+    mix: Mix,
+    most_slots: int,
+    ubatch: int,
+    *,
+    tokens: int,
+    steps: int = _MOST_STEPS,
+    room: Room = _unlimited,
+    longest: int = 2**31,
 ) -> list[Stand]:
     """Wide: many sequences at the job's context length. Deep: longer and shorter contexts, and prompts.
 
     `tokens`: about so many prompt tokens may be computed. `steps`: decodes of each kind, more where few sequences give
-    few kinds. What memory has no `room` for is made with fewer sequences, or left out.
+    few kinds. What memory has no `room` for is made with fewer sequences, or left out. No sequence gets longer than
+    `longest`: where learned positions end, llama.cpp ends the process.
     """
     steps = max(min(steps, _MOST_STEPS), min(_FEW_SLOTS_STEPS // most_slots, 8))
     running = [n for n in RUNNING if n < most_slots] + [most_slots]
     wide = Stand(tuple(mix.decodes(n, steps) for n in running))
     slots = min(_DEEP, most_slots)
-    deep = _deep(mix, slots, ubatch, tokens, steps)
+    deep = _deep(mix, slots, ubatch, tokens, steps, longest)
     while slots > 1 and not deep.has(room):
         slots //= 2
-        deep = _deep(mix, slots, ubatch, tokens, steps)
+        deep = _deep(mix, slots, ubatch, tokens, steps, longest)
     return [wide.within(room), deep.within(room)]
 
 
-def _deep(mix: Mix, slots: int, ubatch: int, tokens: int, steps: int) -> Stand:
+def _deep(mix: Mix, slots: int, ubatch: int, tokens: int, steps: int, longest: int) -> Stand:
     short = [Decodes(n, max(1, mix.context // 4), steps) for n in sorted({1, slots})]
-    return Stand((*_prompts(mix, slots, ubatch, tokens), *short, *_long(mix, slots, tokens, steps)))
+    loads = (*_prompts(mix, slots, ubatch, tokens), *short, *_long(mix, slots, tokens, steps, longest))
+    return Stand(tuple(load for load in loads if load.cells <= longest))
 
 
-def _long(mix: Mix, slots: int, tokens: int, steps: int) -> list[Load]:
+def _long(mix: Mix, slots: int, tokens: int, steps: int, longest: int) -> list[Load]:
     """Contexts of a third of the tokens, where that is enough to see what attention costs, and to compute behind it."""
-    context = min(4 * mix.context, tokens // 3)
-    if context < 2 * mix.context or slots == 1:
-        return [Decodes(n, 2 * mix.context, steps) for n in sorted({1, slots})]
+    context = min(4 * mix.context, tokens // 3, longest - _TAIL - steps)
+    twice = min(2 * mix.context, longest - steps)
+    if context < twice or slots == 1:
+        return [Decodes(n, max(1, twice), steps) for n in sorted({1, slots})]
     return [Tails(slots, context, max(1, min(_TAIL, tokens // 4 // slots)), steps)]
 
 

@@ -116,7 +116,7 @@ class Tuner:
         self._trials.calibrate(self.default)
         self._survey_tokens = _SURVEY_TOKENS * self._trials.tokens
         seconds = self._budget.seconds
-        left = seconds - expected_s(self._stands(self.default), self._speeds[self.default])
+        left = _SURVEY_UNTIL * seconds - expected_s(self._stands(self.default), self._speeds[self.default])
         self._begins_by = max(0.0, min(1.0, left / seconds / (1 - _SURVEY)))
         if self._begins_by < 1:
             self._say(f"steps are slow here: measuring what they cost leaves {max(0.0, left):.0f} s to try settings")
@@ -213,7 +213,7 @@ class Tuner:
                 most,
                 self._mix.context,
                 usual=self._usual,
-                goes_on=lambda: in_time() and not self._stopped(),
+                goes_on=lambda: (in_time() or not self._goal.for_throughput) and not self._stopped(),
             )
         )
         if not options:
@@ -231,6 +231,7 @@ class Tuner:
             tokens=self._survey_tokens,
             steps=trials.steps,
             room=lambda slots, cells: self._workbench.room(setting, slots, cells),
+            longest=max(self._workbench.model.n_ctx_train, self._goal.cells),
         )
 
     def _tuning(self, tried: Sequence[Tried], sized: _Sized, option: SlotOption) -> Tuning:

@@ -77,6 +77,16 @@ def test_a_profile_of_other_settings_leads_to_a_trial(
     assert found["preview"]["estimate"] is not None
 
 
+def test_a_profile_of_some_cpus_is_theirs(
+    rows: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "default_threads", lambda: 2)
+    cpu = machine.allowed_cpus()[0]
+    stored(tiny_model, tmp_path / "cache" / "cbatch", mask=(cpu,))
+    exact = ("--kv-type", "f16", "--flash-attn", "off")
+    assert planned(rows, tiny_model, "--cpu-mask", cpu, *exact)["time"] is not None
+
+
 def test_a_profile_of_all_cpus_isnt_one_of_some(rows: Path, tiny_model: Path, tmp_path: Path) -> None:
     model = with_profile(tiny_model, tmp_path, threads=8)
     found = planned(rows, model, "--cpu-mask", machine.allowed_cpus()[0])

@@ -99,6 +99,7 @@ def test_stalls_are_seen_by_a_supervisor_only() -> None:
     options(["rows.jsonl"], given=("stall_timeout",)).check()
     with pytest.raises(UsageError, match=r"--stall-timeout .* --no-supervise .*: keep one"):
         options(["rows.jsonl"], supervise=False, given=("stall_timeout",)).check()
+    options(["rows.jsonl"], supervise=False, stall_timeout=0.0, given=("stall_timeout",)).check()
 
 
 @pytest.mark.parametrize("name", ["n" * 300, "n" * 300 + ".csv", "rows.jsonl/answers.csv", "rows.jsonl/out"])

@@ -58,8 +58,8 @@ def test_200_rows_of_mixed_lengths_over_32_slots(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {
             "id": f"row-{i}",
-            "prompt": " ".join(rng.choice(words, rng.integers(2, 60))),
-            "max_tokens": int(rng.integers(1, 16)),
+            "prompt": " ".join(rng.choice(words, rng.integers(2, 25))),
+            "max_tokens": int(rng.integers(1, 13)),
         }
         for i in range(200)
     ]

@@ -90,6 +90,14 @@ def test_a_survey_needs_no_more_memory_than_there_is(cells: int) -> None:
     assert found[0].slots == most
 
 
+@pytest.mark.parametrize("slots", [1, 16])
+def test_a_survey_goes_no_further_than_the_model_s_positions(slots: int) -> None:
+    for longest in (400, 1024):
+        found = stands(Mix((256,), 128.0, 320), slots, 512, tokens=4096, longest=longest)
+        assert max(stand.cells for stand in found) <= longest
+        assert max(stand.cells for stand in found) > 390
+
+
 def test_a_survey_in_a_fast_minute_is_scaled_to_the_usual_one(tiny: Model) -> None:
     def surveyed(earlier: list[MeasuredStep]) -> StepCostModel:
         loads = Stand((Prompts((16, 16)), Prompts((64,)), Decodes(4, 30, 12), Decodes(1, 30, 12)))

@@ -41,7 +41,15 @@ def test_what_is_slower_doesnt_hold() -> None:
 
 def test_a_step_counts_as_it_was_when_nothing_disturbed_it() -> None:
     assert undisturbed([[10, 90, 10], [70, 10, 10]]) == 30
-    assert undisturbed([[10, 90, 10], [70, 20]]) == 90
+
+
+def test_runs_that_took_other_steps_are_compared_whole() -> None:
+    runs = iter([[20, 90], [10, 30], [25, 15], [10, 40]])
+    found = confirm(USUAL, CHOSEN, ROWS, lambda *_: next(runs), range(2))  # theirs, ours, ours, theirs
+    assert found.ratio == pytest.approx((10 + 40) / (10 + 15))
+    runs = iter([[20, 90], [10, 30], [40], [10, 40]])
+    found = confirm(USUAL, CHOSEN, ROWS, lambda *_: next(runs), range(2))
+    assert found.ratio == pytest.approx(50 / 40)
 
 
 def test_rows_fill_the_slots_of_both() -> None:
