@@ -145,6 +145,11 @@ class Request:
         return int(self.prompt.size) + self.sampling.max_tokens - 1
 
 
+def sample_id(request_id: str, sample: int) -> str:
+    """Of a request's sample, from 0: records and views name sequences so."""
+    return f"{request_id}#{sample}" if sample else request_id
+
+
 class TimeSplit(NamedTuple):
     """Where the time of a request went after it got a slot, ns. What no part names (sampling, scheduling) is left over.
 

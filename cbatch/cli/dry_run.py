@@ -19,19 +19,19 @@ from cbatch.cli import parts
 from cbatch.cli.auto import auto_options
 from cbatch.cli.control import Control
 from cbatch.cli.ending import EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, shown
-from cbatch.cli.first_rows import FittedRows, prompt_views, rows_in_all
+from cbatch.cli.first_rows import FittedRows, prompt_views, read_inputs, rows_in_all
 from cbatch.cli.interrupts import Interrupts
 from cbatch.cli.job_time import Trial, estimate, spread
 from cbatch.cli.options import Summary
 from cbatch.cli.overflow import overflow_of
 from cbatch.cli.run_options import RunOptions
 from cbatch.cli.sizing import cells_needed
-from cbatch.clock import Clock, WallClock
+from cbatch.clock import WallClock
 from cbatch.driver import Driver, Ending
 from cbatch.engine import Engine
 from cbatch.errors import Interrupted
 from cbatch.feed import LookAhead
-from cbatch.inputs import RowStream, read_rows
+from cbatch.inputs import RowStream
 from cbatch.llama.estimate import check_memory
 from cbatch.llama.memory import kv_bytes
 from cbatch.llama.model import Model
@@ -58,7 +58,7 @@ def dry_run(options: RunOptions, *, num_shown: int = SHOWN_ROWS, seconds: float 
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     clock = WallClock()
-    rows = _read(options, clock)
+    rows = read_inputs(options, clock)
     config, warning = parts.check_model(options)
     if warning is not None:
         typer.echo(f"cbatch: {warning}", err=True)
@@ -74,10 +74,6 @@ def dry_run(options: RunOptions, *, num_shown: int = SHOWN_ROWS, seconds: float 
     else:
         shown(lambda: print_preview(preview))
     return EXIT_ROWS_FAILED if preview.faults else 0
-
-
-def _read(options: RunOptions, clock: Clock) -> RowStream:
-    return read_rows(options.inputs, defaults=options.sampling(), clock=clock, options=options.input_options())
 
 
 class DryRun:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 
 from cbatch.cli.run_options import RunOptions
+from cbatch.clock import Clock
 from cbatch.config import Overflow
 from cbatch.engine import fit_to_context
+from cbatch.inputs import RowStream, read_rows
 from cbatch.inputs.forms import compression_of
 from cbatch.inputs.options import AUTO
 from cbatch.inputs.sources import Source, find_sources
@@ -21,6 +23,11 @@ from cbatch.types import Job, Request, RowFault, RowRef, Tokens
 _HEAD, _TAIL = 100, 60
 """Tokens that are shown of both ends of a long prompt."""
 _LINES = ("jsonl", "csv", "tsv", "text")
+
+
+def read_inputs(options: RunOptions, clock: Clock) -> RowStream:
+    """All rows, of a job that is looked at and not run. Raises as `read_rows`."""
+    return read_rows(options.inputs, defaults=options.sampling(), clock=clock, options=options.input_options())
 
 
 @dataclass(slots=True)

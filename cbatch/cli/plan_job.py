@@ -14,6 +14,7 @@ from cbatch.cli.auto import Auto, auto_options
 from cbatch.cli.defaults import run_options
 from cbatch.cli.dry_run import TRIAL_S, DryRun
 from cbatch.cli.ending import EXIT_ROWS_FAILED, SWITCH_INTERVAL_S, shown
+from cbatch.cli.first_rows import read_inputs
 from cbatch.cli.given import given_options
 from cbatch.cli.interrupts import Interrupts
 from cbatch.cli.lengths import parse_output_len
@@ -22,7 +23,7 @@ from cbatch.cli.planned import Planned
 from cbatch.cli.run_options import RunOptions
 from cbatch.clock import WallClock
 from cbatch.config import ContextConfig
-from cbatch.inputs import RowStream, read_rows
+from cbatch.inputs import RowStream
 from cbatch.llama.estimate import check_memory
 from cbatch.llama.model import Model
 from cbatch.llama.resolve import ResolvedContext, resolve_context
@@ -39,7 +40,7 @@ def run_plan(given: Mapping[str, Any], context: typer.Context) -> int:
     options.check()
     lengths = None if given["output_len"] is None else parse_output_len(given["output_len"])
     clock = WallClock()
-    rows = read_rows(options.inputs, defaults=options.sampling(), clock=clock, options=options.input_options())
+    rows = read_inputs(options, clock)
     config, warning = parts.check_model(options)
     if warning is not None:
         typer.echo(f"cbatch: {warning}", err=True)

@@ -122,7 +122,7 @@ def _variants(options: SimulateOptions, simulator: _Simulator) -> int:
     paths = _prepared(options)
     found = {
         variant.name: simulator.play(
-            options.varied(variant), options.request_rate, options.output and options.output / variant.name
+            variant.of(options), options.request_rate, options.output and options.output / variant.name
         )
         for variant in options.variants
     }
@@ -167,7 +167,7 @@ def _prepared(options: SimulateOptions) -> Mapping[str, Path]:
 def _notes(options: SimulateOptions, profile: Profile, trace: SimulatedTrace) -> Iterator[str]:
     """What the figures have to be read with."""
     for variant in options.variants:
-        wanted = options.varied(variant)
+        wanted = variant.of(options)
         if wanted.kv != profile.kv_mode:
             yield f"{variant.name}: its {wanted.kv} KV is only guessed from costs measured with {profile.kv_mode} KV"
         if wanted.ubatch > profile.ubatch:

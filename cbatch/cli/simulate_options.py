@@ -95,7 +95,7 @@ class SimulateOptions(ReplayOptions):
         if self.variant and (self.sweep_rate is not None or self.find_capacity):
             raise UsageError("--variant is for one rate: leave --sweep-rate and --find-capacity out, or --variant")
         for variant in self.variants:
-            self.varied(variant).scheduler_config()
+            variant.of(self).scheduler_config()
 
     @property
     def variants(self) -> list[Variant]:
@@ -114,11 +114,7 @@ class SimulateOptions(ReplayOptions):
 
     @property
     def batchings(self) -> set[str]:
-        return {self.varied(variant).batching for variant in self.variants}
-
-    def varied(self, variant: Variant) -> SimulateOptions:
-        """With the variant's changes."""
-        return variant.of(self)
+        return {variant.of(self).batching for variant in self.variants}
 
     @property
     def trace(self) -> Path:

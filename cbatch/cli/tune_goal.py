@@ -12,6 +12,7 @@ import numpy as np
 
 from cbatch.cli import parts
 from cbatch.cli.control import Control
+from cbatch.cli.first_rows import read_inputs
 from cbatch.cli.job_time import shared_tokens
 from cbatch.cli.lengths import parse_output_len, parse_prompt_len
 from cbatch.cli.output_lengths import may_end, output_lengths
@@ -21,7 +22,6 @@ from cbatch.config import SchedulerConfig
 from cbatch.engine import Engine
 from cbatch.errors import InputError, Interrupted, UsageError
 from cbatch.feed import LookAhead
-from cbatch.inputs import read_rows
 from cbatch.llama.encode import Encoder
 from cbatch.llama.model import Model
 from cbatch.metrics import parse_objectives
@@ -135,7 +135,7 @@ def _rows(options: RunOptions, encoder: Encoder, clock: Clock, control: Control)
 
 def _read(options: RunOptions, clock: Clock) -> Iterator[Row | RowFault]:
     """Opens the inputs once the first row is asked for, by whoever may wait: a pipe gives its header late."""
-    yield from read_rows(options.inputs, defaults=options.sampling(), clock=clock, options=options.input_options())
+    yield from read_inputs(options, clock)
 
 
 def _alone(request: Request) -> Request:

@@ -10,7 +10,7 @@ import numpy as np
 
 from cbatch.engine.snapshot import Snapshot
 from cbatch.logprobs import Logprobs, TokenLogprobs
-from cbatch.types import FinishReason, Request, RequestOutput, TimeSplit, Tokens
+from cbatch.types import FinishReason, Request, RequestOutput, TimeSplit, Tokens, sample_id
 
 
 class Sequence:
@@ -73,7 +73,7 @@ class Sequence:
     @property
     def id(self) -> str:
         """The request's, with the number of a further sample."""
-        return f"{self.request.id}#{self.sample}" if self.sample else self.request.id
+        return sample_id(self.request.id, self.sample)
 
     @property
     def stream_seed(self) -> int:

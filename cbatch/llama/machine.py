@@ -150,10 +150,10 @@ def gpu_devices() -> list[GpuDevice]:
     api.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]
     devices = [api.ggml_backend_dev_get(i) for i in range(api.ggml_backend_dev_count())]
     api.ggml_backend_dev_type.argtypes = [ctypes.c_void_p]
-    return [_gpu(api, device) for device in devices if api.ggml_backend_dev_type(device) in _GPU_TYPES]
+    return [_gpu(api, device) for device in devices if api.ggml_backend_dev_type(device) in (_DISCRETE, _INTEGRATED)]
 
 
-_GPU_TYPES = _, _INTEGRATED = (1, 2)  # GGML_BACKEND_DEVICE_TYPE_GPU and _IGPU of ggml-backend.h
+_DISCRETE, _INTEGRATED = 1, 2  # GGML_BACKEND_DEVICE_TYPE_GPU and _IGPU of ggml-backend.h
 
 
 def _gpu(api: Any, device: int) -> GpuDevice:

@@ -62,15 +62,11 @@ def _throughput_sentence(groups: Sequence[Group]) -> str:
     labels = [group.label for group in groups]
     rates = [f"{number(group.first.output_tokens_per_s)}" for group in groups]
     waiting = [f"{peak_inside(group.first.came_ns, group.first.left_queue_ns):,}" for group in groups]
-    running = [f"{number(_mean_running(group.first))}" for group in groups]
+    running = [f"{number(group.first.mean_running_until(group.first.span_ns))}" for group in groups]
     return (
         f"Output tokens per second from the first arrival to the last answer: {each(labels, rates)}. "
         f"Most requests waiting at once: {each(labels, waiting)}; running in the mean: {each(labels, running)}."
     )
-
-
-def _mean_running(play: Play) -> float:
-    return float(play.mean_running(np.array([0.0, play.span_ns]))[0])
 
 
 def kv(groups: Sequence[Group]) -> Picture | None:

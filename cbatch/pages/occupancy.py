@@ -83,9 +83,10 @@ class _Panel(NamedTuple):
     @classmethod
     def of(cls, group: Group, bars: Bars, end_ns: float) -> _Panel:
         play, drawn = group.first, bars.until(end_ns)
-        running = float(play.mean_running(np.array([0.0, end_ns]))[0])
         preempted = (play.since_start("admitted_ns") < end_ns) & (play.requests["preempted_ns"] > 0)
-        return cls(group, drawn, drawn.rows(play.slots), running / play.slots, int(preempted.sum()))
+        return cls(
+            group, drawn, drawn.rows(play.slots), play.mean_running_until(end_ns) / play.slots, int(preempted.sum())
+        )
 
     @property
     def moved(self) -> bool:

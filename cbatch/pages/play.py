@@ -95,6 +95,10 @@ class Play:
         times = times - self.origin_ns
         return spread(at, times[:-1], times[1:], counts[:-1] * np.diff(times)) / np.diff(at)
 
+    def mean_running_until(self, end_ns: float) -> float:
+        """The same from the first arrival to `end_ns`."""
+        return float(self.mean_running(np.array([0.0, end_ns]))[0])
+
     @property
     def slots(self) -> int:
         """Slots there are, or at least those that were used."""

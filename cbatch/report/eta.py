@@ -16,6 +16,7 @@ isn't fooled by short answers finishing first. It never exceeds what max_tokens 
 
 from __future__ import annotations
 
+from cbatch.metrics.request import samples_of
 from cbatch.types import Request, RequestOutput, StepRecord
 
 
@@ -107,7 +108,7 @@ def _max_tokens(request: Request) -> int:
 
 def _sampled_tokens(output: RequestOutput) -> float:
     """Of all its samples: those that `best_of` left out count as the others do."""
-    given = [output, *output.others]
+    given = samples_of(output)
     return sum(each.token_ids.size for each in given) * output.request.num_samples / len(given)
 
 

@@ -19,7 +19,7 @@ from cbatch.metrics.request import samples_of
 from cbatch.report.chrome_trace import Args, ChromeTrace, Track
 from cbatch.report.stretches import Stretches
 from cbatch.report.text import one_line
-from cbatch.types import CallRecord, EngineView, RequestOutput, RowFault, RowRef, StepRecord
+from cbatch.types import CallRecord, EngineView, RequestOutput, RowFault, RowRef, StepRecord, sample_id
 
 ENGINE, SLOTS, QUEUE = 1, 2, 3
 CALLS, STEPS, COUNTERS = Track(ENGINE, 11), Track(ENGINE, 12), Track(ENGINE, ENGINE)
@@ -58,7 +58,7 @@ class TimelineWriter:
     def _slots_in(self, record: StepRecord, after: EngineView) -> dict[str, int]:
         """The slot of each sequence that had one in the step: those that go on, and those that ended in it."""
         ended = {
-            _sequence(output.id, sample.sample): sample.slot
+            sample_id(output.id, sample.sample): sample.slot
             for _, output in self._ended
             for sample in samples_of(output)
             if sample.slot is not None and sample.finished_ns > record.start_ns
@@ -103,17 +103,17 @@ class TimelineWriter:
             for sample in samples_of(output):
                 self._write_slices(name, sample)
             for number in range(output.request.num_samples):  # those too that `best_of` didn't choose
-                self._stretches.forget(_sequence(output.id, number))
+                self._stretches.forget(sample_id(output.id, number))
         self._ended.clear()
 
     def _write_slices(self, name: str, output: RequestOutput) -> None:
         """One sample's, with the same to be told of each."""
         args = _request_args(output)
-        stretches = list(self._stretches.until(_sequence(output.id, output.sample), output.finished_ns))
+        stretches = list(self._stretches.until(sample_id(output.id, output.sample), output.finished_ns))
         if not stretches and output.admitted_ns is not None and output.slot is not None:  # all in one step
             stretches = [(output.slot, output.admitted_ns, output.finished_ns)]
         for slot, start_ns, end_ns in stretches:
-            self._trace.slice(slot_track(slot), "request", _sequence(name, output.sample), start_ns, end_ns, args)
+            self._trace.slice(slot_track(slot), "request", sample_id(name, output.sample), start_ns, end_ns, args)
 
     def fault(self, fault: RowFault) -> None:
         """A row that couldn't be run has no place in time."""
@@ -129,11 +129,6 @@ class TimelineWriter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _sequence(request_id: str, sample: int) -> str:
-    """As the engine names a request's samples."""
-    return f"{request_id}#{sample}" if sample else request_id
 
 
 def slot_track(slot: int) -> Track:

@@ -39,8 +39,6 @@ _TRIAL = 0.015
 """Of the budget, about what one trial may take."""
 _SURVEY_TOKENS = 8
 """Prompt tokens of the survey, in those of the first trials."""
-_SURVEY = 0.25
-"""Of the budget, what there is for the survey in any case."""
 _REPETITIONS = 3
 _FAR_FASTER = 1.2
 """In trials: then a setting is taken without having seen it on whole rows."""
@@ -117,7 +115,7 @@ class Tuner:
         self._survey_tokens = _SURVEY_TOKENS * self._trials.tokens
         seconds = self._budget.seconds
         left = _SURVEY_UNTIL * seconds - expected_s(self._stands(self.default), self._speeds[self.default])
-        self._begins_by = max(0.0, min(1.0, left / seconds / (1 - _SURVEY)))
+        self._begins_by = max(0.0, min(1.0, left / seconds / _SETTING_UNTIL))
         if self._begins_by < 1:
             self._say(f"steps are slow here: measuring what they cost leaves {max(0.0, left):.0f} s to try settings")
 

@@ -42,7 +42,7 @@ def test_without_a_model_nothing_is_too_long() -> None:
 
 def test_a_variant_may_have_the_prefix_cache_that_was_left_out() -> None:
     several = options({"no_prefix_cache": True}, variant=["cached:prefix_cache=1GiB"])
-    sizes = [several.varied(each).scheduler_config().prefix_cache_bytes for each in several.variants]
+    sizes = [each.of(several).scheduler_config().prefix_cache_bytes for each in several.variants]
     assert sizes == [0, 1 << 30]
 
 
@@ -62,4 +62,4 @@ def test_prompts_are_whole_as_they_were_measured_unless_tokens_are_given() -> No
     assert not options(whole, prefill_chunk=128).scheduler_config().whole_prompts
     assert not options().scheduler_config().whole_prompts
     several = options(whole, variant=["small:max_num_batched_tokens=128", "few:max_num_seqs=4"])
-    assert [several.varied(each).whole_prompts for each in several.variants] == [True, False, True]
+    assert [each.of(several).whole_prompts for each in several.variants] == [True, False, True]
